@@ -1,0 +1,27 @@
+/* reference.c: what forward and backward share on the host side. */
+#include "reference/reference.h"
+#include "reference/row.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+const char *fc_reference_accepts(const fc_context *context, const fc_attention *problem)
+{
+    (void)problem;
+    return context->device_type == FC_CPU ? NULL : "the reference runs on the CPU alone";
+}
+
+int64_t fc_reference_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+size_t fc_reference_scores_bytes(const fc_context *context, const fc_attention *problem)
+{
+    return (size_t)context->threads * (size_t)problem->kv_length * sizeof(fc_score);
+}
