@@ -67,7 +67,7 @@ extern "C" {
     X(FC_ERROR_DRIVER, 6, "the device driver reported an error")
 
 typedef enum fc_status {
-#define FC_STATUS_ENUM(name, value, text) name = value,
+#define FC_STATUS_ENUM(name, value, text) name = (value),
     FC_STATUS_LIST(FC_STATUS_ENUM)
 #undef FC_STATUS_ENUM
 } fc_status;
@@ -202,7 +202,8 @@ typedef struct fc_attention {
     int64_t page_count;        /* pages that K and V hold */
     int64_t page_table_stride; /* 0: ceil(kv_length / page_size) */
 
-    /* Window: row i sees the keys p - window_left … p + window_right; -1 is no limit. */
+    /* Window: row i sees the keys p - window_left … p + window_right; -1 is no limit. With causal
+     * window_right is 0 or -1. */
     int64_t window_left;
     int64_t window_right;
 
@@ -216,7 +217,7 @@ typedef struct fc_attention {
     fc_type out_type;  /* AUTO: q_type, for FP8 BF16; gradients have this type too; never FP8 */
     fc_type bias_type; /* AUTO: FC_F32 */
 
-    float scale;     /* 0: 1 / sqrt(head_dim) */
+    float scale;     /* 0: 1 / sqrt(head_dim), rounded to FP32 */
     float softcap;   /* 0: off */
     float dropout_p; /* probability of dropping, 0 <= p < 1; kept weights grow by 1 / (1 - p) */
 
@@ -269,6 +270,7 @@ typedef struct fc_buffers {
     size_t workspace_bytes;
 } fc_buffers;
 
+/* With FP8 inputs, gradients are those of the values: the element times its scale. */
 typedef struct fc_gradients {
     size_t struct_size;
     const void *dout;
@@ -292,6 +294,7 @@ enum { FC_FORWARD = 0, FC_BACKWARD = 1 };
 FC_API fc_status fc_plan_create(fc_context *context, const fc_attention *problem, fc_plan **plan);
 FC_API void fc_plan_destroy(fc_plan *plan);
 
+/* NULL when no kernel here can do that direction. */
 FC_API const char *fc_plan_kernel(const fc_plan *plan, fc_direction direction);
 FC_API size_t fc_plan_workspace_bytes(const fc_plan *plan, fc_direction direction);
 

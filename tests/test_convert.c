@@ -23,6 +23,13 @@ static const format formats[] = {
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
+/* Room for an element of any type. */
+typedef union element {
+    uint64_t room;
+    uint16_t wide;
+    uint8_t narrow;
+} element;
+
 /* The value of a code by the definition of a binary floating-point format. */
 static double value_by_definition(const format *f, int code)
 {
@@ -43,17 +50,19 @@ static double value_by_definition(const format *f, int code)
 
 static double load_code(const format *f, int code)
 {
-    const uint16_t wide = (uint16_t)code;
-    const uint8_t narrow = (uint8_t)code;
-    return fc_load(f->type, f->codes > 256 ? (const void *)&wide : &narrow, 0);
+    element e = {0};
+    if (f->codes > 256)
+        e.wide = (uint16_t)code;
+    else
+        e.narrow = (uint8_t)code;
+    return fc_load(f->type, &e, 0);
 }
 
 static int store_code(const format *f, double value)
 {
-    uint16_t wide = 0;
-    uint8_t narrow = 0;
-    fc_store(f->type, f->codes > 256 ? (void *)&wide : &narrow, 0, value);
-    return f->codes > 256 ? wide : narrow;
+    element e = {0};
+    fc_store(f->type, &e, 0, value);
+    return f->codes > 256 ? e.wide : e.narrow;
 }
 
 static void test_every_code_loads_its_value(void **state)

@@ -37,7 +37,7 @@ static int open_setup(void **state)
     for (size_t i = 0; i < HEADS * KEYS * DIM; i++)
         s->v[i] = (float)(i % 7);
     *state = s;
-    return fc_context_create(NULL, &s->context);
+    return (int)fc_context_create(NULL, &s->context);
 }
 
 static int close_setup(void **state)

@@ -14,7 +14,7 @@ static fc_context *context;
 static int open_context(void **state)
 {
     (void)state;
-    return fc_context_create(NULL, &context);
+    return (int)fc_context_create(NULL, &context);
 }
 
 static int close_context(void **state)

@@ -85,17 +85,23 @@ fc_status fc_check_buffers(const fc_plan *plan, const fc_buffers *buffers,
                            const fc_gradients *gradients);
 
 /* kernels.c */
-typedef struct fc_kernel {
+typedef struct fc_kernel fc_kernel;
+struct fc_kernel {
     const char *name;
     const char *summary;
     fc_direction direction;
     /* NULL, or the reason for refusing. */
-    const char *(*accepts)(const fc_context *context, const fc_attention *problem);
-    size_t (*workspace_bytes)(const fc_context *context, const fc_attention *problem);
+    const char *(*accepts)(const fc_kernel *self, const fc_context *context,
+                           const fc_attention *problem);
+    size_t (*workspace_bytes)(const fc_kernel *self, const fc_context *context,
+                              const fc_attention *problem);
+    /* NULL, or what is done once a plan: the result is the plan's, which frees it. */
+    fc_status (*prepare)(const fc_kernel *self, const fc_plan *plan, void **prepared);
     /* gradients is NULL in the forward direction. */
     fc_status (*run)(const fc_plan *plan, const fc_buffers *buffers, const fc_gradients *gradients,
                      fc_stream stream);
-} fc_kernel;
+    const void *data; /* the kernel's own */
+};
 
 fc_status fc_choose_kernel(const fc_context *context, const fc_attention *problem,
                            fc_direction direction, const fc_kernel **kernel);
@@ -107,8 +113,10 @@ struct fc_context {
     int device_index;
     int threads;
     char *forced_kernels; /* "a,b" or NULL */
+    int cpu_limit;        /* the most of fc_cpu_level that may be used */
     fc_log_function log;
     void *log_user;
+    struct fc_cuda_device *cuda; /* NULL on the CPU */
     pthread_mutex_t lock; /* of cache and lent */
     struct fc_plan_cache *cache;
     struct fc_lent_block *lent;
@@ -124,6 +132,7 @@ struct fc_plan {
     fc_attention problem; /* resolved */
     const fc_kernel *kernels[2];
     size_t workspace_bytes[2];
+    void *prepared[2];
     atomic_int references;
 };
 

@@ -1,11 +1,33 @@
 /* kernels.c: the table of every kernel, in the order of preference. */
 #include "core/internal.h"
+#include "cpu/cpu.h"
+#include "cuda/ladder/ladder.h"
 #include "reference/reference.h"
 
 #include <stdio.h>
 
 /* Of the rows that accept a problem, the first runs it. */
 static const fc_kernel *const kernels[] = {
+#if FC_WITH_CUDA
+    &fc_ladder_persistent,
+    &fc_ladder_swizzle,
+    &fc_ladder_three_stages,
+    &fc_ladder_double_buffer,
+    &fc_ladder_specialised,
+    &fc_ladder_split_keys,
+    &fc_ladder_registers,
+    &fc_ladder_large_tiles,
+    &fc_ladder_wide_loads,
+    &fc_ladder_warp_softmax,
+    &fc_ladder_tensor_both,
+    &fc_ladder_tensor_scores,
+    &fc_ladder_fused,
+    &fc_ladder_unfused,
+    &fc_ladder_quantised,
+#endif
+#define CPU_KERNEL(isa, shape) &fc_cpu_##isa##_##shape##_kernel,
+    FC_CPU_KERNEL_LIST(CPU_KERNEL)
+#undef CPU_KERNEL
     &fc_reference_forward,
     &fc_reference_backward,
 };
@@ -82,7 +104,7 @@ static const char *reason_against(const fc_context *context, const fc_attention 
 {
     if (is_direction_forced(context, kernel->direction) && !is_forced(context, kernel))
         return "another kernel is forced";
-    return kernel->accepts(context, problem);
+    return kernel->accepts(kernel, context, problem);
 }
 
 fc_status fc_choose_kernel(const fc_context *context, const fc_attention *problem,

@@ -3,16 +3,33 @@
 
 #include <stdlib.h>
 
-static void choose_kernels(fc_plan *plan, fc_status status[2])
+static fc_status choose_kernel(fc_plan *plan, fc_direction direction)
 {
-    for (fc_direction direction = FC_FORWARD; direction <= FC_BACKWARD; direction++) {
-        const fc_kernel *kernel = NULL;
-        status[direction] = fc_choose_kernel(plan->context, &plan->problem, direction, &kernel);
-        if (status[direction] != FC_OK)
-            return;
-        plan->kernels[direction] = kernel;
-        plan->workspace_bytes[direction] = kernel->workspace_bytes(plan->context, &plan->problem);
-    }
+    const fc_kernel *kernel;
+    FC_TRY(fc_choose_kernel(plan->context, &plan->problem, direction, &kernel));
+    plan->workspace_bytes[direction] =
+        kernel->workspace_bytes(kernel, plan->context, &plan->problem);
+    if (kernel->prepare)
+        FC_TRY(kernel->prepare(kernel, plan, &plan->prepared[direction]));
+    plan->kernels[direction] = kernel;
+    return FC_OK;
+}
+
+/* A plan without a backward kernel is a good plan for everybody who does not train. */
+static fc_status fill_plan(fc_plan *plan, const fc_attention *problem)
+{
+    FC_TRY(fc_read_attention(problem, &plan->request));
+    FC_TRY(fc_validate(&plan->request, &plan->problem));
+    FC_TRY(choose_kernel(plan, FC_FORWARD));
+    const fc_status backward = choose_kernel(plan, FC_BACKWARD);
+    return backward == FC_ERROR_UNSUPPORTED ? FC_OK : backward;
+}
+
+static void free_plan(fc_plan *plan)
+{
+    free(plan->prepared[FC_FORWARD]);
+    free(plan->prepared[FC_BACKWARD]);
+    free(plan);
 }
 
 fc_status fc_plan_create(fc_context *context, const fc_attention *problem, fc_plan **plan)
@@ -25,19 +42,14 @@ fc_status fc_plan_create(fc_context *context, const fc_attention *problem, fc_pl
         return fc_fail(FC_ERROR_MEMORY, "no memory for a plan");
     created->context = context;
     atomic_init(&created->references, 1);
-
-    fc_status status[2] = {FC_OK, FC_OK};
-    status[0] = fc_read_attention(problem, &created->request);
-    if (status[0] == FC_OK)
-        status[0] = fc_validate(&created->request, &created->problem);
-    if (status[0] == FC_OK)
-        choose_kernels(created, status);
-    if (status[0] != FC_OK || status[1] != FC_OK) {
-        free(created);
-        return status[0] != FC_OK ? status[0] : status[1];
+    const fc_status status = fill_plan(created, problem);
+    if (status != FC_OK) {
+        free_plan(created);
+        return status;
     }
+    const fc_kernel *backward = created->kernels[FC_BACKWARD];
     fc_log(context, FC_LOG_INFO, "plan: forward by %s, backward by %s",
-           created->kernels[FC_FORWARD]->name, created->kernels[FC_BACKWARD]->name);
+           created->kernels[FC_FORWARD]->name, backward ? backward->name : "none");
     *plan = created;
     return FC_OK;
 }
@@ -45,22 +57,24 @@ fc_status fc_plan_create(fc_context *context, const fc_attention *problem, fc_pl
 void fc_plan_destroy(fc_plan *plan)
 {
     if (plan && atomic_fetch_sub(&plan->references, 1) == 1)
-        free(plan);
+        free_plan(plan);
 }
 
-static bool is_direction(fc_direction direction)
+static const fc_kernel *kernel_of(const fc_plan *plan, fc_direction direction)
 {
-    return direction == FC_FORWARD || direction == FC_BACKWARD;
+    const bool known = direction == FC_FORWARD || direction == FC_BACKWARD;
+    return plan && known ? plan->kernels[direction] : NULL;
 }
 
 const char *fc_plan_kernel(const fc_plan *plan, fc_direction direction)
 {
-    return plan && is_direction(direction) ? plan->kernels[direction]->name : NULL;
+    const fc_kernel *kernel = kernel_of(plan, direction);
+    return kernel ? kernel->name : NULL;
 }
 
 size_t fc_plan_workspace_bytes(const fc_plan *plan, fc_direction direction)
 {
-    return plan && is_direction(direction) ? plan->workspace_bytes[direction] : 0;
+    return kernel_of(plan, direction) ? plan->workspace_bytes[direction] : 0;
 }
 
 fc_status fc_plan_forward(const fc_plan *plan, const fc_buffers *buffers, fc_stream stream)
@@ -76,6 +90,10 @@ fc_status fc_plan_backward(const fc_plan *plan, const fc_buffers *buffers,
                            const fc_gradients *gradients, fc_stream stream)
 {
     FC_REQUIRE(plan, "plan is NULL");
+    if (!plan->kernels[FC_BACKWARD]) {
+        const fc_kernel *none;
+        return fc_choose_kernel(plan->context, &plan->problem, FC_BACKWARD, &none);
+    }
     fc_buffers read;
     fc_gradients read_gradients;
     FC_TRY(fc_read_buffers(buffers, &read));

@@ -248,9 +248,10 @@ static size_t state_count(const fc_attention *p)
     return (size_t)(p->q_heads * all_rows(p));
 }
 
-static size_t backward_workspace_bytes(const fc_context *context, const fc_attention *p)
+static size_t backward_workspace_bytes(const fc_kernel *self, const fc_context *context,
+                                       const fc_attention *p)
 {
-    return state_count(p) * sizeof(row_state) + fc_reference_scores_bytes(context, p);
+    return state_count(p) * sizeof(row_state) + fc_reference_scores_bytes(self, context, p);
 }
 
 static fc_status run_backward(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,

@@ -6,8 +6,10 @@
 #include <omp.h>
 #endif
 
-const char *fc_reference_accepts(const fc_context *context, const fc_attention *problem)
+const char *fc_reference_accepts(const fc_kernel *self, const fc_context *context,
+                                 const fc_attention *problem)
 {
+    (void)self;
     (void)problem;
     return context->device_type == FC_CPU ? NULL : "the reference runs on the CPU alone";
 }
@@ -21,7 +23,9 @@ int64_t fc_reference_thread(void)
 #endif
 }
 
-size_t fc_reference_scores_bytes(const fc_context *context, const fc_attention *problem)
+size_t fc_reference_scores_bytes(const fc_kernel *self, const fc_context *context,
+                                 const fc_attention *problem)
 {
+    (void)self;
     return (size_t)context->threads * (size_t)problem->kv_length * sizeof(fc_score);
 }

@@ -7,12 +7,14 @@
 extern const fc_kernel fc_reference_forward;
 extern const fc_kernel fc_reference_backward;
 
-const char *fc_reference_accepts(const fc_context *context, const fc_attention *problem);
+const char *fc_reference_accepts(const fc_kernel *self, const fc_context *context,
+                                 const fc_attention *problem);
 
 /* Number of the calling thread within the team of the context's threads. */
 int64_t fc_reference_thread(void);
 
 /* Room for one row of scores a thread. */
-size_t fc_reference_scores_bytes(const fc_context *context, const fc_attention *problem);
+size_t fc_reference_scores_bytes(const fc_kernel *self, const fc_context *context,
+                                 const fc_attention *problem);
 
 #endif

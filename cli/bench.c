@@ -1,0 +1,204 @@
+/* bench.c: `flashcore bench`: whole calls, timed after their result was right. */
+#include "device.h"
+#include "measure.h"
+#include "output.h"
+#include "problem.h"
+#include "table.h"
+#include "verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double default_seconds = 2;
+
+typedef struct bench_shape {
+    const char *name;
+    int64_t batch, q_heads, kv_heads, q_length, kv_length, head_dim;
+    int32_t causal;
+    int32_t is_mission;
+} bench_shape;
+
+/* In the order of their work, so that a slow kernel's time on one tells whether to try the next. */
+static const bench_shape shapes[] = {
+    {"decode", 8, 32, 8, 1, 2048, 128, 0, 0},
+    {"mission-2", 2, 8, 8, 256, 256, 64, 0, 1},
+    {"mission", 1, 8, 8, 512, 512, 64, 0, 1},
+    {"chunk", 1, 16, 4, 64, 2048, 128, 1, 0},
+    {"prefill-1k", 1, 16, 16, 1024, 1024, 64, 1, 0},
+    {"prefill-2k", 1, 16, 4, 2048, 2048, 128, 1, 0},
+    {"prefill-4k", 1, 32, 8, 4096, 4096, 128, 1, 0},
+};
+enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
+
+typedef struct bench_row {
+    const char *name;
+    cli_measurement measurement;
+} bench_row;
+
+typedef struct bench_report {
+    fc_context *context;
+    double seconds;
+    size_t count;
+    bench_row rows[SHAPE_COUNT];
+} bench_report;
+
+static fc_attention shape_problem(const cli_arguments *arguments, const bench_shape *shape)
+{
+    cli_arguments sized = *arguments;
+    sized.problem.batch = shape->batch;
+    sized.problem.q_heads = shape->q_heads;
+    sized.problem.kv_heads = shape->kv_heads;
+    sized.problem.q_length = shape->q_length;
+    sized.problem.kv_length = shape->kv_length;
+    sized.problem.head_dim = shape->head_dim;
+    sized.problem.causal |= shape->causal;
+    return cli_problem(&sized);
+}
+
+/* Seconds of a call at the speed of the row before; 0 when nothing is known. */
+static double expected_seconds(const bench_report *report, const fc_attention *problem)
+{
+    for (size_t index = report->count; index > 0; index--) {
+        const cli_measurement *before = &report->rows[index - 1].measurement;
+        if (before->timed)
+            return before->times.p50 * bench_flops(problem) / bench_flops(&before->problem);
+    }
+    return 0;
+}
+
+static void measure_shape(const cli_arguments *arguments, const bench_shape *shape,
+                          bench_report *report)
+{
+    char expected_text[CLI_DURATION_BYTES];
+    bench_row *row = &report->rows[report->count];
+    fc_attention problem = shape_problem(arguments, shape);
+    double expected = expected_seconds(report, &problem);
+    row->name = shape->name;
+    cli_progress("%s: checking and timing...", shape->name);
+    if (shape->is_mission || expected <= report->seconds) {
+        cli_measure(report->context, &problem, report->seconds, &row->measurement);
+    } else {
+        row->measurement = (cli_measurement){.problem = problem};
+        row->measurement.check.outcome = CHECK_REFUSED;
+        snprintf(row->measurement.reason, sizeof row->measurement.reason,
+                 "a call would take about %s; allow it with --seconds",
+                 cli_duration(expected, expected_text));
+    }
+    report->count++;
+}
+
+static void measure_all(const cli_arguments *arguments, bench_report *report)
+{
+    if (arguments->problem_given) {
+        fc_attention problem = cli_problem(arguments);
+        bench_row *row = &report->rows[report->count++];
+        row->name = "given";
+        cli_progress("checking and timing...");
+        cli_measure(report->context, &problem, report->seconds, &row->measurement);
+    } else {
+        bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
+        for (size_t index = 0; index < SHAPE_COUNT; index++) {
+            if (all || shapes[index].is_mission)
+                measure_shape(arguments, &shapes[index], report);
+        }
+    }
+    cli_progress("%s", "");
+}
+
+static void add_measurement(text_table *table, const cli_measurement *measured)
+{
+    char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES];
+    table_cell(table, "%s", cli_duration(measured->times.p10, p10));
+    table_cell(table, "%s", cli_duration(measured->times.p50, p50));
+    table_cell(table, "%s", cli_duration(measured->times.p90, p90));
+    table_cell(table, "%zu", measured->times.calls);
+    table_cell(table, "%.4g", cli_tflops(measured));
+    table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
+    table_cell(table, "%.1e", measured->check.max_error);
+}
+
+static void print_notes(const bench_report *report)
+{
+    const char *before_first = "\n";
+    for (size_t index = 0; index < report->count; index++) {
+        const cli_measurement *measured = &report->rows[index].measurement;
+        if (!measured->timed)
+            printf("%s%s was not timed: %s\n", before_first, report->rows[index].name,
+                   measured->reason);
+        else if (measured->checked_part)
+            printf("%s%s was checked on one KV head of one sequence\n", before_first,
+                   report->rows[index].name);
+        else
+            continue;
+        before_first = "";
+    }
+}
+
+static void print_text(const bench_report *report)
+{
+    printf("%s; whole calls, after a check of the result\n\n", fc_context_device(report->context));
+    text_table table = table_start("lllrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
+                                   "calls", "TFLOP/s", "GB/s", "max error");
+    for (size_t index = 0; index < report->count; index++) {
+        const cli_measurement *measured = &report->rows[index].measurement;
+        char text[CLI_PROBLEM_TEXT_BYTES] = "";
+        cli_problem_text(&measured->problem, text);
+        table_cell(&table, "%s", report->rows[index].name);
+        table_cell(&table, "%s", text);
+        table_cell(&table, "%s", measured->check.kernel != NULL ? measured->check.kernel : "-");
+        if (measured->timed)
+            add_measurement(&table, measured);
+        else
+            for (int column = 0; column < 7; column++)
+                table_cell(&table, "-");
+    }
+    table_print(&table, stdout);
+    print_notes(report);
+}
+
+static void write_json(json_writer *json, const void *data)
+{
+    const bench_report *report = data;
+    json_object(json, NULL);
+    json_text(json, "version", fc_version());
+    json_text(json, "build", fc_build());
+    json_text(json, "device", fc_context_device(report->context));
+    json_array(json, "rows");
+    for (size_t index = 0; index < report->count; index++) {
+        json_object(json, NULL);
+        json_text(json, "name", report->rows[index].name);
+        cli_measurement_json(json, &report->rows[index].measurement);
+        json_end(json);
+    }
+    json_end(json);
+    json_end(json);
+}
+
+static bool none_failed(const bench_report *report)
+{
+    for (size_t index = 0; index < report->count; index++) {
+        const cli_measurement *measured = &report->rows[index].measurement;
+        if (!measured->timed && !measured->left_out)
+            return false;
+    }
+    return true;
+}
+
+int cli_bench(const cli_arguments *arguments)
+{
+    if (arguments->problem_given && arguments->bench_set != NULL)
+        return cli_fail(CLI_USAGE, "a shape and --set are both given; give one of them");
+    bench_report *report = cli_allocate(sizeof *report);
+    report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
+    report->context = cli_create_context(&arguments->context);
+    bool ok = report->context != NULL;
+    if (ok) {
+        measure_all(arguments, report);
+        if (cli_wants_text(arguments))
+            print_text(report);
+        ok = cli_write_json(arguments, write_json, report) && none_failed(report);
+    }
+    fc_context_destroy(report->context);
+    free(report);
+    return ok ? CLI_OK : CLI_FAILED;
+}

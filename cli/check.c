@@ -1,0 +1,279 @@
+/* check.c: `flashcore check`: the case list, on a chosen device and kernel. */
+#include "check.h"
+#include "bench.h"
+#include "device.h"
+#include "measure.h"
+#include "output.h"
+#include "table.h"
+#include "verbs.h"
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct check_row {
+    fc_case of;
+    check_result result;
+} check_row;
+
+typedef struct check_counts {
+    size_t cases, passed, failed, refused;
+    double worst; /* error as a part of its tolerance, of those that passed or failed */
+} check_counts;
+
+typedef struct check_report {
+    fc_context *context;
+    const char *forced_kernel; /* NULL: none */
+    size_t wanted;             /* cases that the flags chose */
+    size_t done;
+    check_row *rows;
+    double seconds;
+    bool interrupted;
+} check_report;
+
+/* 1. Which cases. */
+
+static bool matches(const cli_arguments *arguments, const fc_case *c)
+{
+    if (arguments->case_name != NULL && strcmp(arguments->case_name, c->name) != 0)
+        return false;
+    const char *filter = arguments->filter;
+    if (filter == NULL)
+        return true;
+    if (strpbrk(filter, "*?[") != NULL)
+        return fnmatch(filter, c->name, 0) == 0 || fnmatch(filter, c->group, 0) == 0;
+    return strstr(c->name, filter) != NULL || strstr(c->group, filter) != NULL;
+}
+
+static size_t choose_cases(const cli_arguments *arguments, check_row *rows)
+{
+    size_t wanted = 0;
+    for (size_t index = 0; index < case_count(); index++) {
+        case_get(index, &rows[wanted].of);
+        wanted += matches(arguments, &rows[wanted].of);
+    }
+    return wanted;
+}
+
+/* 2. The run, which the first interrupt ends after the case at hand, the second at once. */
+
+static volatile sig_atomic_t interrupt_seen;
+
+static void note_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupt_seen = 1;
+}
+
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void run_cases(check_report *report)
+{
+    size_t failed = 0;
+    double start = bench_now();
+    catch_interrupts();
+    while (report->done < report->wanted && !interrupt_seen) {
+        check_row *row = &report->rows[report->done];
+        cli_progress("[%zu/%zu] %zu failed  %s", report->done + 1, report->wanted, failed,
+                     row->of.name);
+        check_case(report->context, &row->of, &row->result);
+        failed += row->result.outcome == CHECK_FAILED;
+        report->done++;
+    }
+    cli_progress("%s", "");
+    report->interrupted = report->done < report->wanted;
+    report->seconds = bench_now() - start;
+}
+
+/* 3. What came out. */
+
+static void larger(double *worst, double error, double tolerance)
+{
+    double part = error > 0 ? error / tolerance : 0;
+    if (!(part <= *worst)) /* NaN too */
+        *worst = part;
+}
+
+/* Of one group, or of all where `group` is NULL. */
+static check_counts count(const check_report *report, const char *group)
+{
+    check_counts counts = {0};
+    for (size_t index = 0; index < report->done; index++) {
+        const check_result *result = &report->rows[index].result;
+        if (group != NULL && strcmp(group, report->rows[index].of.group) != 0)
+            continue;
+        counts.cases++;
+        counts.passed += result->outcome == CHECK_PASSED;
+        counts.failed += result->outcome == CHECK_FAILED;
+        counts.refused += result->outcome == CHECK_REFUSED;
+        if (result->outcome == CHECK_REFUSED)
+            continue;
+        larger(&counts.worst, result->max_error, result->tolerance);
+        larger(&counts.worst, result->lse_error, result->lse_tolerance);
+        larger(&counts.worst, result->gradient_error, result->gradient_tolerance);
+    }
+    return counts;
+}
+
+static bool is_first_of_group(const check_report *report, size_t index)
+{
+    for (size_t before = 0; before < index; before++) {
+        if (strcmp(report->rows[before].of.group, report->rows[index].of.group) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void add_counts(text_table *table, const char *name, const check_counts *counts)
+{
+    table_cell(table, "%s", name);
+    table_cell(table, "%zu", counts->cases);
+    table_cell(table, "%zu", counts->passed);
+    table_cell(table, "%zu", counts->failed);
+    table_cell(table, "%zu", counts->refused);
+    if (counts->passed + counts->failed > 0)
+        table_cell(table, "%.2f", counts->worst);
+    else
+        table_cell(table, "-");
+}
+
+/* Nothing where the check did not come so far. */
+static void print_error(const char *name, double error, double tolerance)
+{
+    if (error > 0 || tolerance > 0)
+        printf("  %s: error %.3g, tolerance %.3g\n", name, error, tolerance);
+}
+
+static void print_failure(const check_report *report, const check_row *row)
+{
+    const check_result *result = &row->result;
+    printf("\nFAILED %s (%s)\n  %s\n", row->of.name,
+           result->kernel != NULL ? result->kernel : "no kernel", result->reason);
+    print_error("out", result->max_error, result->tolerance);
+    print_error("lse", result->lse_error, result->lse_tolerance);
+    print_error("gradients", result->gradient_error, result->gradient_tolerance);
+    printf("  again: flashcore check --case '%s'%s%s\n", row->of.name,
+           report->forced_kernel != NULL ? " --kernel " : "",
+           report->forced_kernel != NULL ? report->forced_kernel : "");
+}
+
+static void print_text(const check_report *report)
+{
+    check_counts all = count(report, NULL);
+    text_table table =
+        table_start("lrrrrr", "group", "cases", "passed", "failed", "refused", "error/tolerance");
+    for (size_t index = 0; index < report->done; index++) {
+        const char *group = report->rows[index].of.group;
+        if (is_first_of_group(report, index)) {
+            check_counts counts = count(report, group);
+            add_counts(&table, group, &counts);
+        }
+    }
+    add_counts(&table, "all", &all);
+    table_print(&table, stdout);
+    for (size_t index = 0; index < report->done; index++) {
+        if (report->rows[index].result.outcome == CHECK_FAILED)
+            print_failure(report, &report->rows[index]);
+    }
+    printf("\n%zu passed, %zu failed, %zu refused", all.passed, all.failed, all.refused);
+    if (report->interrupted)
+        printf(", %zu not run: interrupted", report->wanted - report->done);
+    printf(" (%.1f s on %s)\n", report->seconds, fc_context_device(report->context));
+}
+
+static void write_row(json_writer *json, const check_row *row)
+{
+    const check_result *result = &row->result;
+    json_object(json, NULL);
+    json_text(json, "name", row->of.name);
+    json_text(json, "group", row->of.group);
+    json_text(json, "outcome", cli_outcome_name(result->outcome));
+    json_text(json, "reason", result->reason);
+    json_text(json, "kernel", result->kernel);
+    json_text(json, "backward_kernel", result->backward_kernel);
+    json_number(json, "max_error", result->max_error);
+    json_number(json, "tolerance", result->tolerance);
+    json_number(json, "lse_error", result->lse_error);
+    json_number(json, "lse_tolerance", result->lse_tolerance);
+    json_number(json, "gradient_error", result->gradient_error);
+    json_number(json, "gradient_tolerance", result->gradient_tolerance);
+    json_number(json, "seconds", result->seconds);
+    json_end(json);
+}
+
+static void write_json(json_writer *json, const void *data)
+{
+    const check_report *report = data;
+    check_counts all = count(report, NULL);
+    json_object(json, NULL);
+    json_text(json, "version", fc_version());
+    json_text(json, "build", fc_build());
+    json_text(json, "device", fc_context_device(report->context));
+    json_text(json, "forced_kernel", report->forced_kernel);
+    json_boolean(json, "interrupted", report->interrupted);
+    json_integer(json, "not_run", (int64_t)(report->wanted - report->done));
+    json_number(json, "seconds", report->seconds);
+    json_integer(json, "cases", (int64_t)all.cases);
+    json_integer(json, "passed", (int64_t)all.passed);
+    json_integer(json, "failed", (int64_t)all.failed);
+    json_integer(json, "refused", (int64_t)all.refused);
+    json_number(json, "worst_error_by_tolerance", all.worst);
+    json_array(json, "results");
+    for (size_t index = 0; index < report->done; index++)
+        write_row(json, &report->rows[index]);
+    json_end(json);
+    json_end(json);
+}
+
+/* 4. The verb. */
+
+static int exit_status(const check_report *report)
+{
+    check_counts all = count(report, NULL);
+    if (all.failed > 0)
+        return CLI_FAILED;
+    if (report->interrupted)
+        return CLI_INTERRUPTED;
+    if (all.passed == 0)
+        return cli_fail(CLI_FAILED, "nothing was checked: every case was refused");
+    return CLI_OK;
+}
+
+static int run_and_report(const cli_arguments *arguments, check_report *report)
+{
+    report->context = cli_create_context(&arguments->context);
+    if (report->context == NULL)
+        return CLI_FAILED;
+    const char *from_environment = getenv("FLASHCORE_KERNEL");
+    report->forced_kernel =
+        arguments->context.kernel != NULL ? arguments->context.kernel : from_environment;
+    run_cases(report);
+    if (cli_wants_text(arguments))
+        print_text(report);
+    bool written = cli_write_json(arguments, write_json, report);
+    int status = exit_status(report);
+    fc_context_destroy(report->context);
+    return written ? status : CLI_FAILED;
+}
+
+int cli_check(const cli_arguments *arguments)
+{
+    check_report report = {.rows = cli_allocate((case_count() + 1) * sizeof *report.rows)};
+    report.wanted = choose_cases(arguments, report.rows);
+    int status = CLI_OK;
+    if (report.wanted == 0)
+        status = cli_fail(CLI_USAGE, "no case matches; 'flashcore check --list' shows them all");
+    for (size_t index = 0; arguments->list && index < report.wanted; index++)
+        printf("%s\n", report.rows[index].of.name);
+    if (status == CLI_OK && !arguments->list)
+        status = run_and_report(arguments, &report);
+    free(report.rows);
+    return status;
+}

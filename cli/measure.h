@@ -1,0 +1,34 @@
+/* measure.h: one shape, checked and then timed: for demo and bench. */
+#ifndef CLI_MEASURE_H
+#define CLI_MEASURE_H
+
+#include "bench.h"
+#include "check.h"
+#include "json.h"
+
+typedef struct cli_measurement {
+    fc_attention problem;
+    check_result check;
+    bool checked_part; /* the check took one KV head of one sequence: all would take minutes */
+    bool left_out;     /* by the caller: neither checked nor timed */
+    bool timed;        /* only what passed its check is timed */
+    bench_times times;
+    char reason[256]; /* why it was not timed */
+} cli_measurement;
+
+void cli_measure(fc_context *context, const fc_attention *problem, double seconds,
+                 cli_measurement *measurement);
+
+double cli_tflops(const cli_measurement *measurement); /* 10^12 operations a second */
+double cli_gigabytes_per_second(const cli_measurement *measurement);
+
+const char *cli_outcome_name(check_outcome outcome); /* "passed" */
+
+/* Fields of the innermost object. */
+void cli_measurement_json(json_writer *json, const cli_measurement *measurement);
+
+/* "1.23 ms": three digits and the unit that suits. */
+enum { CLI_DURATION_BYTES = 32 };
+const char *cli_duration(double seconds, char text[CLI_DURATION_BYTES]);
+
+#endif

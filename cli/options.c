@@ -1,0 +1,141 @@
+/* options.c: the table of flags. */
+#include "options.h"
+#include "setters.h"
+
+#define FIELD(member) offsetof(cli_arguments, member)
+#define INPUT(index) (offsetof(cli_arguments, inputs) + (index) * sizeof(const char *))
+
+enum {
+    PROBLEM = CLI_BENCH | CLI_KERNELS,
+    ANY_PROBLEM = PROBLEM | CLI_RUN,
+    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS,
+    REPORT = CONTEXT | CLI_INFO
+};
+
+const char *const cli_input_names[CLI_INPUT_COUNT] = {
+    "q",    "k",     "v",          "bias",       "mask",    "alibi",   "sinks",
+    "cu_q", "cu_kv", "kv_lengths", "page_table", "q_scale", "k_scale", "v_scale",
+};
+
+const cli_option cli_options[] = {
+    /* The files of run. */
+    {"q", "FILE", "queries, an .npy file", CLI_RUN, cli_set_text, INPUT(CLI_Q)},
+    {"k", "FILE", "keys", CLI_RUN, cli_set_text, INPUT(CLI_K)},
+    {"v", "FILE", "values", CLI_RUN, cli_set_text, INPUT(CLI_V)},
+    {"out", "FILE", "where the output goes; out.npy in DIR, or here, when not given", CLI_RUN,
+     cli_set_text, FIELD(out_path)},
+    {"lse", "FILE", "write the log-sum-exp of every row, f32", CLI_RUN, cli_set_text,
+     FIELD(lse_path)},
+    {"bias", "FILE",
+     "added to the scores: [batch][head][row][key], f32, f16, bf16 or f64; extents "
+     "of 1 repeat",
+     CLI_RUN, cli_set_text, INPUT(CLI_BIAS)},
+    {"mask", "FILE", "[batch][head][row][key], bool: False hides the key; extents of 1 repeat",
+     CLI_RUN, cli_set_text, INPUT(CLI_MASK)},
+    {"alibi", "FILE", "ALiBi slopes, f32: [head] or [batch][head]", CLI_RUN, cli_set_text,
+     INPUT(CLI_ALIBI)},
+    {"sinks", "FILE", "one more logit per query head, f32: [head]", CLI_RUN, cli_set_text,
+     INPUT(CLI_SINKS)},
+    {"cu-q", "FILE",
+     "queries are packed as [row][head][dim]; where sequences begin: batch + 1 row "
+     "numbers",
+     CLI_RUN, cli_set_text, INPUT(CLI_CU_Q)},
+    {"cu-kv", "FILE", "the same for keys and values", CLI_RUN, cli_set_text, INPUT(CLI_CU_KV)},
+    {"kv-lengths", "FILE", "keys of each sequence: [batch]", CLI_RUN, cli_set_text,
+     INPUT(CLI_KV_LENGTHS)},
+    {"page-table", "FILE",
+     "keys and values are paged as [page][row][head][dim]; page numbers: "
+     "[batch][pages]",
+     CLI_RUN, cli_set_text, INPUT(CLI_PAGE_TABLE)},
+    {"q-scale", "FILE",
+     "FP8 scales, f32: one number, [head], [batch][head], or with --scale-rows "
+     "[batch][head][block]",
+     CLI_RUN, cli_set_text, INPUT(CLI_Q_SCALE)},
+    {"k-scale", "FILE", "the same for keys, by KV head", CLI_RUN, cli_set_text, INPUT(CLI_K_SCALE)},
+    {"v-scale", "FILE", "the same for values", CLI_RUN, cli_set_text, INPUT(CLI_V_SCALE)},
+    {"scale-rows", "N", "rows that share a scale", CLI_RUN, cli_set_rows, FIELD(scale_rows)},
+    {"convert", "TYPE", "convert q, k and v to this type first, rounding to nearest", CLI_RUN,
+     cli_set_type, FIELD(convert_to)},
+    {"seed", "N", "seed of the dropout", CLI_RUN, cli_set_unsigned, FIELD(dropout_seed)},
+    {"offset", "N", "offset of the dropout", CLI_RUN, cli_set_unsigned, FIELD(dropout_offset)},
+
+    /* The problem. */
+    {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", PROBLEM,
+     cli_set_shape, 0},
+    {"batch", "N", "sequences (default 1)", PROBLEM, cli_set_size, FIELD(problem.batch)},
+    {"heads", "N", "query heads (default 8)", PROBLEM, cli_set_size, FIELD(problem.q_heads)},
+    {"kv-heads", "N", "KV heads (default: as many as query heads)", PROBLEM, cli_set_size,
+     FIELD(problem.kv_heads)},
+    {"q-length", "N", "query length (default 512)", PROBLEM, cli_set_size, FIELD(problem.q_length)},
+    {"kv-length", "N", "key length (default: the query length)", PROBLEM, cli_set_size,
+     FIELD(problem.kv_length)},
+    {"head-dim", "N", "elements of a query and a key (default 64)", PROBLEM, cli_set_size,
+     FIELD(problem.head_dim)},
+    {"value-dim", "N", "elements of a value (default: as of a key)", PROBLEM, cli_set_size,
+     FIELD(problem.value_dim)},
+    {"with", "LIST",
+     "inputs there are besides: alibi, bias, mask, sinks, kv-lengths, packed, paged; "
+     "joined by commas",
+     PROBLEM, cli_set_with, 0},
+    {"page-size", "N", "rows of a page, with --with paged (default 16)", PROBLEM, cli_set_rows,
+     FIELD(problem.page_size)},
+    {"type", "TYPE",
+     "element type (default f16; for run what the files hold: needed for bf16 and "
+     "FP8, which NumPy stores as u2, V2, u1 or V1)",
+     ANY_PROBLEM, cli_set_type, FIELD(problem.q_type)},
+    {"kv-type", "TYPE", "type of keys and values (default: as of the queries)", ANY_PROBLEM,
+     cli_set_type, FIELD(problem.kv_type)},
+    {"out-type", "TYPE", "type of the output (default: as of the queries; bf16 for FP8)",
+     ANY_PROBLEM, cli_set_type, FIELD(problem.out_type)},
+    {"bias-type", "TYPE", "type of the bias (default f32; for run what its file holds)",
+     ANY_PROBLEM, cli_set_type, FIELD(problem.bias_type)},
+    {"layout", "bhsd|bshd",
+     "order of the axes: batch, heads, rows, dim (the default) or batch, "
+     "rows, heads, dim",
+     ANY_PROBLEM, cli_set_layout, FIELD(layout)},
+    {"scale", "X", "factor of the scores (default 1/sqrt(head_dim))", ANY_PROBLEM, cli_set_float,
+     FIELD(problem.scale)},
+    {"causal", NULL, "a row sees the keys up to its own position", ANY_PROBLEM, cli_set_switch,
+     FIELD(problem.causal)},
+    {"top-left", NULL, "positions count from the first key, not from the last", ANY_PROBLEM,
+     cli_set_top_left, 0},
+    {"window", "LEFT,RIGHT", "a row sees so many keys on either side of its position; -1: all",
+     ANY_PROBLEM, cli_set_window, 0},
+    {"softcap", "X", "scores become X * tanh(score / X)", ANY_PROBLEM, cli_set_float,
+     FIELD(problem.softcap)},
+    {"dropout", "P", "probability of dropping a weight", ANY_PROBLEM, cli_set_float,
+     FIELD(problem.dropout_p)},
+    {"batch-invariant", NULL, "a row's bits do not depend on what else is in the batch",
+     ANY_PROBLEM, cli_set_switch, FIELD(problem.batch_invariant)},
+
+    /* The case list. */
+    {"filter", "PATTERN",
+     "only cases whose name or group holds PATTERN, or matches it where it "
+     "has *, ? or [",
+     CLI_CHECK, cli_set_text, FIELD(filter)},
+    {"case", "NAME", "only the case of exactly this name", CLI_CHECK, cli_set_text,
+     FIELD(case_name)},
+    {"list", NULL, "print the names of the cases and run nothing", CLI_CHECK, cli_set_switch,
+     FIELD(list)},
+
+    /* Timing. */
+    {"set", "mission|standard", "which shapes to time when none is given (default standard)",
+     CLI_BENCH, cli_set_text, FIELD(bench_set)},
+    {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH,
+     cli_set_seconds, FIELD(seconds)},
+
+    /* The device. */
+    {"backend", "cpu|cuda", "where to run (default cpu)", CONTEXT & ~(unsigned)CLI_DEMO,
+     cli_set_backend, FIELD(context.device_type)},
+    {"kernel", "NAME", "run this kernel or fail; FLASHCORE_KERNEL does the same", CONTEXT,
+     cli_set_text, FIELD(context.kernel)},
+    {"threads", "N", "CPU threads at most (default: as many as OpenMP gives)", CONTEXT,
+     cli_set_threads, FIELD(context.threads)},
+
+    /* Output. */
+    {"json", "[FILE]", "JSON on stdout in place of text, or into FILE besides", REPORT,
+     cli_set_json, FIELD(json_path)},
+    {"help", NULL, "this text", CLI_EVERY_VERB, cli_set_switch, FIELD(help)},
+};
+
+const size_t cli_option_count = sizeof cli_options / sizeof cli_options[0];

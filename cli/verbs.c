@@ -1,0 +1,103 @@
+/* verbs.c: the table of verbs. */
+#include "verbs.h"
+
+const cli_verb cli_verbs[] = {
+    {
+        .name = "demo",
+        .bit = CLI_DEMO,
+        .summary = "see it work: one shape on every device that is here",
+        .description =
+            "Computes attention for batch 1, 8 heads, 512 rows and 64 dimensions in f16 on random "
+            "data, measures whole calls, compares the result with double precision and says which "
+            "kernels there are besides and why they were not used.",
+        .examples = {"demo", "demo --json"},
+        .run = cli_demo,
+    },
+    {
+        .name = "run",
+        .bit = CLI_RUN,
+        .operand = "DIR",
+        .summary = "attention over .npy files",
+        .description =
+            "Reads q, k and v from .npy files, or all inputs from a directory that holds q.npy, "
+            "k.npy, v.npy and those it needs of bias.npy, mask.npy, alibi.npy, sinks.npy, "
+            "cu_q.npy, cu_kv.npy, kv_lengths.npy, page_table.npy, q_scale.npy, k_scale.npy and "
+            "v_scale.npy. Sizes come from the shapes. Nothing is converted unless --convert asks "
+            "for it. Output files appear whole or not at all.",
+        .examples = {"run data --causal", "run --q q.npy --k k.npy --v v.npy --out out.npy",
+                     "run data --type bf16 --out out.npy --lse lse.npy"},
+        .run = cli_run,
+    },
+    {
+        .name = "check",
+        .bit = CLI_CHECK,
+        .summary = "hold a kernel to the double-precision truth on every case",
+        .description =
+            "Runs the case list and compares each result with double precision. A case that the "
+            "forced kernel does not take counts as refused, never as passed. The exit status is 1 "
+            "when a case failed. An interrupt ends the run and reports what was done.",
+        .examples = {"check", "check --kernel reference --json=check.json", "check --filter causal",
+                     "check --list"},
+        .run = cli_check,
+    },
+    {
+        .name = "bench",
+        .bit = CLI_BENCH,
+        .summary = "measure whole calls",
+        .description =
+            "Times whole calls: the 10th, 50th and 90th percentile, never divided by the batch. A "
+            "kernel is timed on a shape only after its result there was right. Give a shape with "
+            "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
+            "which those are left out that would take too long.",
+        .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json"},
+        .run = cli_bench,
+    },
+    {
+        .name = "kernels",
+        .bit = CLI_KERNELS,
+        .summary = "which kernel would run a problem, and why not another",
+        .description = "Lists every kernel in the order of preference. Of those that accept the "
+                       "problem the first runs it; the others say why they do not accept.",
+        .examples = {"kernels", "kernels --shape 1,8,512,64 --type bf16 --causal",
+                     "kernels --with alibi,paged --kv-heads 2"},
+        .run = cli_kernels,
+    },
+    {
+        .name = "info",
+        .bit = CLI_INFO,
+        .summary = "version, build, devices, environment",
+        .description =
+            "Prints what a report of a problem should hold: the version and the build of "
+            "the library, the devices that it found, the features of the processor and "
+            "the FLASHCORE_ variables of the environment.",
+        .examples = {"info", "info --json"},
+        .run = cli_info,
+    },
+    {
+        .name = "manual",
+        .bit = CLI_MANUAL,
+        .summary = "print the manual page",
+        .description = "Prints the manual page in the form that man(1) reads.",
+        .examples = {"manual > flashcore.1", "manual | man -l -"},
+        .run = cli_manual,
+    },
+    {
+        .name = "completion",
+        .bit = CLI_COMPLETION,
+        .summary = "print the completion script for bash",
+        .description = "Prints a script that teaches bash the verbs and flags.",
+        .examples = {"completion > ~/.local/share/bash-completion/completions/flashcore"},
+        .run = cli_completion,
+    },
+    {
+        .name = "help",
+        .bit = CLI_HELP,
+        .operand = "VERB",
+        .summary = "explain a verb",
+        .description = "Prints what VERB --help prints.",
+        .examples = {"help run"},
+        .run = cli_help,
+    },
+};
+
+const size_t cli_verb_count = sizeof cli_verbs / sizeof cli_verbs[0];

@@ -1,0 +1,39 @@
+# Which tests this build can run. None is left out in silence: what is missing fails as a test.
+
+find_path(CMOCKA_INCLUDE_DIR cmocka.h)
+find_library(CMOCKA_LIBRARY cmocka)
+
+if(CMAKE_CROSSCOMPILING)
+    # No cmocka for a foreign machine: the program checks itself, on few cases because the emulator
+    # is slow. The second pattern has every feature in it, beside ALiBi.
+    foreach(cases decode alibi-*)
+        string(REGEX MATCH "[a-z]+" name ${cases})
+        add_test(
+            NAME cross_check_${name}
+            COMMAND flashcore check --kernel reference --threads 1 --filter ${cases})
+    endforeach()
+elseif(CMOCKA_INCLUDE_DIR AND CMOCKA_LIBRARY)
+    add_library(cmocka INTERFACE)
+    target_include_directories(cmocka SYSTEM INTERFACE ${CMOCKA_INCLUDE_DIR})
+    target_link_libraries(cmocka INTERFACE ${CMOCKA_LIBRARY})
+    add_subdirectory(tests)
+else()
+    message(STATUS "No cmocka: no unit tests (scripts/install-deps test installs it)")
+    add_test(NAME cmocka_is_missing COMMAND ${CMAKE_COMMAND} -E false)
+endif()
+
+# A sanitized library needs its users sanitized too, which is not how it is installed.
+if(NOT CMAKE_CROSSCOMPILING AND NOT FC_SANITIZE)
+    add_test(
+        NAME install
+        COMMAND
+            ${PROJECT_SOURCE_DIR}/tests/install_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    set_tests_properties(install PROPERTIES LABELS install)
+endif()
+
+if(FC_LINT)
+    find_program(RUN_CLANG_TIDY NAMES run-clang-tidy run-clang-tidy-14 REQUIRED)
+    add_test(NAME format COMMAND ${PROJECT_SOURCE_DIR}/scripts/format --check)
+    add_test(NAME tidy COMMAND ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR})
+    set_tests_properties(format tidy PROPERTIES LABELS lint)
+endif()

@@ -1,0 +1,32 @@
+/* bench.h: how long one whole call takes, and how much work it holds. */
+#ifndef LAB_BENCH_H
+#define LAB_BENCH_H
+
+#include "flashcore.h"
+
+#include <stddef.h>
+
+/* Seconds of a whole call, never divided by the batch. */
+typedef struct bench_times {
+    size_t calls;
+    double p10;
+    double p50;
+    double p90;
+    double plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
+} bench_times;
+
+/* Calls plan's forward until `seconds` have passed, after one call that is not counted; at least
+ * three times, however long that takes. The status is that of the first call which failed. */
+fc_status bench_forward(const fc_plan *plan, const fc_buffers *buffers, double seconds,
+                        bench_times *times);
+
+/* Multiplications and additions of Q·Kᵀ and P·V over the pairs that causality and the window leave
+ * visible. Where sequences have lengths of their own, those of the problem count: the longest. */
+double bench_flops(const fc_attention *problem);
+
+/* Q, K, V and the output, each moved once: what no kernel can do without. */
+double bench_bytes(const fc_attention *problem);
+
+double bench_now(void); /* seconds of a clock that never goes back */
+
+#endif

@@ -1,0 +1,257 @@
+/* check.c: see check.h. */
+#include "check.h"
+
+#include "bench.h"
+#include "compare.h"
+#include "run.h"
+#include "truth.h"
+#include "unfused.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static fc_status plain_forward(void *user, fc_context *context, const fc_attention *problem,
+                               const fc_plan *plan, const fc_buffers *buffers)
+{
+    (void)user, (void)context, (void)problem;
+    return fc_plan_forward(plan, buffers, NULL);
+}
+
+static fc_status plain_backward(void *user, fc_context *context, const fc_attention *problem,
+                                const fc_plan *plan, const fc_buffers *buffers,
+                                const fc_gradients *gradients)
+{
+    (void)user, (void)context, (void)problem;
+    return fc_plan_backward(plan, buffers, gradients, NULL);
+}
+
+check_target check_target_of(fc_context *context)
+{
+    return (check_target){.context = context,
+                          .memory = lab_memory_of(context),
+                          .forward = plain_forward,
+                          .backward = plain_backward};
+}
+
+typedef struct checking {
+    const check_target *target;
+    const lab_tensors *tensors;
+    lab_run first; /* what all else is compared with */
+    lab_run alone;
+    check_result *result;
+} checking;
+
+static bool __attribute__((format(printf, 2, 3))) failed(checking *c, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    c->result->outcome = CHECK_FAILED;
+    vsnprintf(c->result->reason, sizeof c->result->reason, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static bool run_first(checking *c)
+{
+    c->first = (lab_run){.target = c->target,
+                         .tensors = c->tensors,
+                         .context = c->target->context,
+                         .poison = LAB_FIRST_POISON};
+    const bool ok = lab_run_guarded(&c->first);
+    c->result->kernel = c->first.kernel;
+    c->result->backward_kernel = c->first.backward_kernel;
+    if (ok)
+        return true;
+    failed(c, "%s", c->first.reason);
+    if (c->first.status == FC_ERROR_UNSUPPORTED && !c->first.kernel)
+        c->result->outcome = CHECK_REFUSED;
+    return false;
+}
+
+/* The same kernels with one thread. Other devices have no such setting: there the context itself.
+ */
+static fc_status make_serial_context(const checking *c, fc_context **context)
+{
+    char kernels[160];
+    snprintf(kernels, sizeof kernels, "%s%s%s", c->first.kernel,
+             c->first.backward_kernel ? "," : "",
+             c->first.backward_kernel ? c->first.backward_kernel : "");
+    fc_context_options options = fc_context_options_init();
+    options.threads = 1;
+    options.kernel = kernels;
+    return fc_context_create(&options, context);
+}
+
+static bool same_as_first(checking *c, fc_context *context, const char *when)
+{
+    lab_run again = {.target = c->target,
+                     .tensors = c->tensors,
+                     .context = context,
+                     .poison = LAB_SECOND_POISON};
+    char element[96];
+    bool ok = lab_run_guarded(&again) || failed(c, "%s", again.reason);
+    if (ok && !lab_run_same_bits(&c->first, &again, element, sizeof element))
+        ok = failed(c, "%s has other bits %s", element, when);
+    lab_run_free(&again);
+    return ok;
+}
+
+/* One more run shows both, at the price of one: with other threads, if there are any, and again. */
+static bool run_again(checking *c)
+{
+    static const char *const again = "when the same call is made again";
+    if (!lab_is_host(&c->target->memory))
+        return same_as_first(c, c->target->context, again);
+    fc_context *serial;
+    if (make_serial_context(c, &serial) != FC_OK)
+        return failed(c, "%s", fc_last_error());
+    const bool ok = same_as_first(c, serial, "with one thread");
+    fc_context_destroy(serial);
+    if (!ok)
+        same_as_first(c, c->target->context, again); /* the better explanation, if it is true */
+    return ok;
+}
+
+/* Dropout counts by the place in the batch, so that a sequence alone is another problem. */
+static bool run_alone(checking *c)
+{
+    const fc_attention *p = &c->tensors->problem;
+    if (p->batch < 2 || p->dropout_p > 0)
+        return true;
+    c->alone = (lab_run){.target = c->target,
+                         .tensors = c->tensors,
+                         .context = c->target->context,
+                         .poison = LAB_FIRST_POISON,
+                         .each_alone = true};
+    char element[96];
+    if (!lab_run_guarded(&c->alone))
+        return failed(c, "%s", c->alone.reason);
+    if (p->batch_invariant && !lab_run_same_bits(&c->first, &c->alone, element, sizeof element))
+        return failed(c, "%s has other bits when its sequence is alone in the batch", element);
+    return true;
+}
+
+typedef struct expectation {
+    lab_results truth;
+    lab_results unfused; /* in the case's own type */
+    lab_results witness; /* in double */
+    double largest_score;
+} expectation;
+
+static fc_status expect_sequence(const lab_tensors *t, int64_t b, fc_context *reference,
+                                 expectation *e)
+{
+    const unfused_precision wide = {FC_F64, FC_F64, FC_F64};
+    lab_sequence s;
+    lab_sequence_result part[3];
+    lab_sequence_read(t, b, &s);
+    for (int i = 0; i < 3; i++)
+        lab_sequence_result_make(&t->problem, &s, &part[i]);
+    const fc_status status = lab_truth(reference, &t->problem, &s, &part[0]);
+    unfused(&t->problem, &s, unfused_precision_of(&t->problem), &part[1], &e->largest_score);
+    unfused(&t->problem, &s, wide, &part[2], &e->largest_score);
+    lab_results_add(t, &s, &part[0], &e->truth);
+    lab_results_add(t, &s, &part[1], &e->unfused);
+    lab_results_add(t, &s, &part[2], &e->witness);
+    for (int i = 0; i < 3; i++)
+        lab_sequence_result_free(&part[i]);
+    lab_sequence_free(&s);
+    return status;
+}
+
+static bool expect(checking *c, expectation *e)
+{
+    const lab_tensors *t = c->tensors;
+    lab_results_make(t, &e->truth);
+    lab_results_make(t, &e->unfused);
+    lab_results_make(t, &e->witness);
+    fc_context *reference;
+    fc_status status = lab_truth_context(&reference);
+    if (status != FC_OK)
+        return failed(c, "%s", fc_last_error());
+    for (int64_t b = 0; b < t->problem.batch && status == FC_OK; b++)
+        status = expect_sequence(t, b, reference, e);
+    char reason[256];
+    bool ok = status == FC_OK || failed(c, "%s", fc_last_error());
+    if (ok && !compare_witness(t, &e->truth, &e->witness, e->largest_score, reason))
+        ok = failed(c, "%s", reason);
+    fc_context_destroy(reference);
+    return ok;
+}
+
+static void note_errors(check_result *result, lab_tensor tensor, const compare_report *report)
+{
+    if (tensor == LAB_OUT) {
+        result->max_error = report->error;
+        result->tolerance = report->tolerance;
+    } else if (tensor == LAB_LSE) {
+        result->lse_error = report->error;
+        result->lse_tolerance = report->tolerance;
+    } else if (report->error * result->gradient_tolerance >=
+               result->gradient_error * report->tolerance) {
+        result->gradient_error = report->error;
+        result->gradient_tolerance = report->tolerance;
+    }
+}
+
+static bool compare_all(checking *c, const expectation *e)
+{
+    compare_report report;
+    for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++) {
+        if (!c->first.image[tensor])
+            continue;
+        const double tolerance =
+            compare_tolerance(c->tensors, tensor, &e->truth, &e->unfused, e->largest_score);
+        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth, tolerance, &report);
+        note_errors(c->result, tensor, &report);
+        if (report.reason[0])
+            return failed(c, "%s", report.reason);
+        if (!c->alone.image[tensor])
+            continue;
+        compare_tensor(c->tensors, tensor, c->alone.image[tensor], &e->truth, tolerance, &report);
+        if (report.reason[0])
+            return failed(c, "alone in the batch: %s", report.reason);
+    }
+    return true;
+}
+
+/* Where no kernel has a backward direction, the forward one is all there is to check. */
+static bool has_backward(fc_context *context, const fc_attention *problem)
+{
+    fc_plan *plan = NULL;
+    const bool has = fc_plan_create(context, problem, &plan) == FC_OK &&
+                     fc_plan_kernel(plan, FC_BACKWARD) != NULL;
+    fc_plan_destroy(plan);
+    return has;
+}
+
+void check_case_on(const check_target *target, const fc_case *of, check_result *result)
+{
+    const double start = bench_now();
+    *result = (check_result){.outcome = CHECK_PASSED};
+    lab_tensors tensors;
+    checking c = {.target = target, .tensors = &tensors, .result = result};
+    fc_case possible = *of;
+    possible.backward = of->backward && has_backward(target->context, &of->problem);
+    if (lab_tensors_create(&possible, &target->memory, &tensors) != FC_OK) {
+        failed(&c, "no memory for the tensors of the case");
+    } else {
+        expectation e = {0};
+        if (run_first(&c) && run_again(&c) && run_alone(&c) && expect(&c, &e))
+            compare_all(&c, &e);
+        lab_results_free(&e.truth);
+        lab_results_free(&e.unfused);
+        lab_results_free(&e.witness);
+        lab_run_free(&c.first);
+        lab_run_free(&c.alone);
+        lab_tensors_destroy(&tensors);
+    }
+    result->seconds = bench_now() - start;
+}
+
+void check_case(fc_context *context, const fc_case *c, check_result *result)
+{
+    const check_target target = check_target_of(context);
+    check_case_on(&target, c, result);
+}

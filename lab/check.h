@@ -1,0 +1,54 @@
+/* check.h: does a kernel keep the promises of flashcore.h on a case?
+ *
+ * The kernel runs first, on outputs full of poison; then again with one thread and other poison;
+ * then on every sequence alone. Only then is the truth computed. What is looked at:
+ *   - nothing but the outputs is written: inputs, guards, gaps between rows, workspace guards;
+ *   - every element of the outputs is written, and within its tolerance of the truth (compare.h);
+ *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
+ *     nor when the sequence stands alone. */
+#ifndef LAB_CHECK_H
+#define LAB_CHECK_H
+
+#include "cases.h"
+#include "memory.h"
+
+typedef enum check_outcome {
+    CHECK_PASSED,
+    CHECK_FAILED,
+    CHECK_REFUSED /* no kernel accepts the case, or the forced one does not */
+} check_outcome;
+
+typedef struct check_result {
+    check_outcome outcome;
+    char reason[256];            /* what is wrong, or why it was refused; "" when passed */
+    const char *kernel;          /* NULL when refused */
+    const char *backward_kernel; /* NULL when the case asks for none, or none is there */
+    double max_error;            /* of out */
+    double tolerance;
+    double lse_error;
+    double lse_tolerance;
+    double gradient_error; /* of the gradient that came nearest to its tolerance */
+    double gradient_tolerance;
+    double seconds; /* of the whole check */
+} check_result;
+
+/* In the memory of the context's device. */
+void check_case(fc_context *context, const fc_case *c, check_result *result);
+
+/* The same in any memory, and with calls that a test may replace to see them caught. */
+typedef struct check_target {
+    fc_context *context;
+    lab_memory memory;
+    void *user;
+    /* plan is that of problem on context, or on another context with the same kernels. */
+    fc_status (*forward)(void *user, fc_context *context, const fc_attention *problem,
+                         const fc_plan *plan, const fc_buffers *buffers);
+    fc_status (*backward)(void *user, fc_context *context, const fc_attention *problem,
+                          const fc_plan *plan, const fc_buffers *buffers,
+                          const fc_gradients *gradients);
+} check_target;
+
+check_target check_target_of(fc_context *context);
+void check_case_on(const check_target *target, const fc_case *c, check_result *result);
+
+#endif

@@ -1,0 +1,44 @@
+/* compare.h: how far a result is from the truth, and how far it may be.
+ *
+ * The tolerance, for out and every gradient:
+ *
+ *     2 · E + ulp(largest |truth|) + ulp(largest |score|) · largest |truth|
+ *
+ * E is the largest error of the unfused computation in the same type (unfused.h): a fused kernel
+ * keeps its scores and weights in FP32, so twice that is generous for it and out of reach for one
+ * that rounds where it must not. A tensor of a few elements may have no error at all by luck, hence
+ * the other terms: the last rounding of the output, and the one rounding that no FP32 computation
+ * can avoid, that of the score, which is a relative error of the weight.
+ *
+ * LSE is FP32 whatever the type, so that E comes from scores that were not rounded to the type, and
+ * the second term is 2⁻²² · max(1, largest |score|).
+ *
+ * NaN and infinities have to be exactly where the truth has them. */
+#ifndef LAB_COMPARE_H
+#define LAB_COMPARE_H
+
+#include "results.h"
+
+typedef struct compare_report {
+    double error; /* largest; infinity where one side alone is finite */
+    double tolerance;
+    char reason[256]; /* "" when error <= tolerance */
+} compare_report;
+
+/* Compares what lies in image with the truth. */
+void compare_tensor(const lab_tensors *tensors, lab_tensor tensor, const uint8_t *image,
+                    const lab_results *truth, double tolerance, compare_report *report);
+
+/* plain: of the unfused computation in the case's own type. */
+double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,
+                         const lab_results *plain, double largest_score);
+
+/* Whether the unfused computation in double agrees with the truth; or else says where not. */
+bool compare_witness(const lab_tensors *tensors, const lab_results *truth,
+                     const lab_results *witness, double largest_score, char reason[256]);
+
+/* "out[b 0, head 1, row 2, dim 3]" */
+void compare_name_element(const lab_tensors *tensors, lab_tensor tensor, int64_t element,
+                          char *text, size_t bytes);
+
+#endif

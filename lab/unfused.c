@@ -1,0 +1,230 @@
+/* unfused.c: see unfused.h. Row by row: scores, weights, output; then, for the gradients, back. */
+#include "unfused.h"
+
+#include "core/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct row_work {
+    const fc_attention *p;
+    const lab_sequence *s;
+    unfused_precision precision;
+    double scale;
+    int64_t head, kv_head, row;
+    bool *visible;   /* [kv_rows], as all that follow */
+    double *exact;   /* scores as summed, before they are stored */
+    double *scores;  /* scores as stored */
+    double *slopes;  /* derivative of the score by scale · q·k: 1 but for the soft-cap */
+    double *weights; /* softmax as stored, without dropout */
+    double *kept;    /* what dropout multiplies with: 0 or 1 / (1 - p) */
+} row_work;
+
+/* Two elements of different types take the coarser one; FP8 ones are widened to a 16-bit type. */
+unfused_precision unfused_precision_of(const fc_attention *p)
+{
+    static const fc_type from_coarse[] = {FC_BF16, FC_F16, FC_F32, FC_F64};
+    unfused_precision precision = {.sums = FC_F32, .out = p->out_type};
+    for (int i = 0; i < 4 && !precision.stored; i++)
+        if (p->q_type == from_coarse[i] || p->kv_type == from_coarse[i])
+            precision.stored = from_coarse[i];
+    if (!precision.stored)
+        precision.stored = p->out_type == FC_F16 ? FC_F16 : FC_BF16;
+    if (precision.stored == FC_F64)
+        precision.sums = FC_F64;
+    return precision;
+}
+
+/* Eight partial sums, as vector code has them. */
+static double dot(fc_type sums, const double *a, const double *b, int64_t count)
+{
+    double partial[8] = {0};
+    float partial32[8] = {0};
+    if (sums == FC_F64) {
+        for (int64_t i = 0; i < count; i++)
+            partial[i % 8] += a[i] * b[i];
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            partial32[i % 8] += (float)a[i] * (float)b[i];
+        for (int i = 0; i < 8; i++)
+            partial[i] = (double)partial32[i];
+    }
+    double sum = 0;
+    for (int i = 0; i < 8; i++)
+        sum = lab_round(sums, sum + partial[i]);
+    return sum;
+}
+
+static void add_scaled(fc_type sums, double *sum, double factor, const double *values,
+                       int64_t count)
+{
+    if (sums == FC_F64)
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += factor * values[i];
+    else
+        for (int64_t i = 0; i < count; i++)
+            sum[i] = (double)((float)sum[i] + (float)factor * (float)values[i]);
+}
+
+static const double *q_row(const row_work *w)
+{
+    return w->s->q + (w->head * w->s->q_rows + w->row) * w->p->head_dim;
+}
+
+static const double *key(const row_work *w, int64_t j)
+{
+    return w->s->k + (w->kv_head * w->s->kv_rows + j) * w->p->head_dim;
+}
+
+static const double *value(const row_work *w, int64_t j)
+{
+    return w->s->v + (w->kv_head * w->s->kv_rows + j) * w->p->value_dim;
+}
+
+static int64_t score_index(const row_work *w, int64_t j)
+{
+    return (w->head * w->s->q_rows + w->row) * w->s->kv_rows + j;
+}
+
+static void score_row(row_work *w, double *largest_score)
+{
+    const fc_attention *p = w->p;
+    const lab_sequence *s = w->s;
+    const fc_type sums = w->precision.sums;
+    const int64_t position = p->diagonal == FC_TOP_LEFT ? w->row : w->row + s->kv_rows - s->q_rows;
+    for (int64_t j = 0; j < s->kv_rows; j++) {
+        w->visible[j] = lab_sees(p, s, w->head, w->row, j);
+        if (!w->visible[j])
+            continue;
+        double score = lab_round(sums, w->scale * dot(sums, q_row(w), key(w, j), p->head_dim));
+        w->slopes[j] = 1;
+        if (p->softcap > 0) {
+            const double fraction = lab_round(sums, tanh(score / (double)p->softcap));
+            score = lab_round(sums, (double)p->softcap * fraction);
+            w->slopes[j] = 1 - fraction * fraction;
+        }
+        if (p->has_alibi)
+            score =
+                lab_round(sums, score - (double)s->alibi[w->head] * fabs((double)(position - j)));
+        if (p->has_bias)
+            score = lab_round(sums, score + s->bias[score_index(w, j)]);
+        w->exact[j] = score;
+        w->scores[j] = lab_round(w->precision.stored, score);
+        if (fabs(score) > *largest_score)
+            *largest_score = fabs(score);
+    }
+}
+
+/* log of the sum of exp over the visible scores and the sink; NaN when a score is. */
+static double log_sum_exp(const row_work *w, const double *scores)
+{
+    const fc_type sums = w->precision.sums;
+    const double sink = w->p->has_sinks ? (double)w->s->sinks[w->head] : -(double)INFINITY;
+    double largest = sink;
+    for (int64_t j = 0; j < w->s->kv_rows; j++) {
+        if (w->visible[j] && isnan(scores[j]))
+            return scores[j];
+        if (w->visible[j])
+            largest = fmax(largest, scores[j]);
+    }
+    if (isinf(largest) && largest < 0)
+        return largest;
+    double sum = w->p->has_sinks ? lab_round(sums, exp(sink - largest)) : 0;
+    for (int64_t j = 0; j < w->s->kv_rows; j++)
+        if (w->visible[j])
+            sum = lab_round(sums, sum + lab_round(sums, exp(scores[j] - largest)));
+    return lab_round(sums, largest + lab_round(sums, log(sum)));
+}
+
+static void weigh_row(row_work *w, double lse)
+{
+    const fc_attention *p = w->p;
+    for (int64_t j = 0; j < w->s->kv_rows; j++) {
+        w->kept[j] = 1;
+        if (p->dropout_p > 0)
+            w->kept[j] = fc_dropout_keeps(p, w->s->dropout_seed, w->s->dropout_offset, w->s->b,
+                                          w->head, w->row, j)
+                             ? 1 / (1 - (double)p->dropout_p)
+                             : 0;
+        w->weights[j] = w->visible[j] ? lab_round(w->precision.stored, exp(w->scores[j] - lse)) : 0;
+    }
+}
+
+static void forward_row(row_work *w, lab_sequence_result *r, double *largest_score)
+{
+    const int64_t row = w->head * w->s->q_rows + w->row, dims = w->p->value_dim;
+    double *out = r->out + row * dims;
+    score_row(w, largest_score);
+    r->lse[row] = log_sum_exp(w, w->exact);
+    weigh_row(w, log_sum_exp(w, w->scores));
+    for (int64_t j = 0; j < w->s->kv_rows; j++)
+        if (w->visible[j])
+            add_scaled(w->precision.sums, out,
+                       lab_round(w->precision.stored, w->weights[j] * w->kept[j]), value(w, j),
+                       dims);
+    for (int64_t d = 0; d < dims; d++)
+        out[d] = lab_round(w->precision.out, out[d]);
+}
+
+static void backward_row(const row_work *w, lab_sequence_result *r)
+{
+    const fc_attention *p = w->p;
+    const fc_type sums = w->precision.sums, stored = w->precision.stored;
+    const int64_t row = w->head * w->s->q_rows + w->row;
+    const double *dout = w->s->dout + row * p->value_dim;
+    const double delta = dot(sums, dout, r->out + row * p->value_dim, p->value_dim);
+    double *dq = r->dq + row * p->head_dim;
+    if (p->has_sinks)
+        r->dsinks[w->head] = lab_round(
+            sums, r->dsinks[w->head] - exp((double)w->s->sinks[w->head] - r->lse[row]) * delta);
+    for (int64_t j = 0; j < w->s->kv_rows; j++) {
+        if (!w->visible[j])
+            continue;
+        const int64_t kv_row = w->kv_head * w->s->kv_rows + j;
+        const double dweight =
+            lab_round(stored, w->kept[j] * dot(sums, dout, value(w, j), p->value_dim));
+        const double dscore = lab_round(stored, w->weights[j] * (dweight - delta));
+        const double dproduct = lab_round(stored, dscore * w->slopes[j] * w->scale);
+        r->dbias[score_index(w, j)] = lab_round(sums, dscore);
+        add_scaled(sums, dq, dproduct, key(w, j), p->head_dim);
+        add_scaled(sums, r->dk + kv_row * p->head_dim, dproduct, q_row(w), p->head_dim);
+        add_scaled(sums, r->dv + kv_row * p->value_dim,
+                   lab_round(stored, w->weights[j] * w->kept[j]), dout, p->value_dim);
+    }
+}
+
+static void round_gradients(const fc_attention *p, const lab_sequence *s, fc_type type,
+                            lab_sequence_result *r)
+{
+    for (int64_t i = 0; i < p->q_heads * s->q_rows * p->head_dim; i++)
+        r->dq[i] = lab_round(type, r->dq[i]);
+    for (int64_t i = 0; i < p->kv_heads * s->kv_rows * p->head_dim; i++)
+        r->dk[i] = lab_round(type, r->dk[i]);
+    for (int64_t i = 0; i < p->kv_heads * s->kv_rows * p->value_dim; i++)
+        r->dv[i] = lab_round(type, r->dv[i]);
+}
+
+void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision precision,
+             lab_sequence_result *r, double *largest_score)
+{
+    row_work w = {.p = p, .s = s, .precision = precision};
+    w.scale = p->scale != 0 ? (double)p->scale : (double)(float)(1 / sqrt((double)p->head_dim));
+    w.visible = lab_zeroed(s->kv_rows, sizeof *w.visible);
+    w.exact = lab_zeroed(5 * s->kv_rows, sizeof *w.exact);
+    w.scores = w.exact + s->kv_rows;
+    w.slopes = w.scores + s->kv_rows;
+    w.weights = w.slopes + s->kv_rows;
+    w.kept = w.weights + s->kv_rows;
+    for (w.head = 0; w.head < p->q_heads; w.head++) {
+        w.kv_head = w.head / (p->q_heads / p->kv_heads);
+        for (w.row = 0; w.row < s->q_rows; w.row++) {
+            forward_row(&w, r, largest_score);
+            if (s->dout)
+                backward_row(&w, r);
+        }
+    }
+    if (s->dout)
+        round_gradients(p, s, precision.out, r);
+    free(w.exact);
+    free(w.visible);
+}

@@ -1,0 +1,197 @@
+/* case_shapes.c: the cases that differ in sizes: batches, lengths, heads and dims. */
+#include "case_draft.h"
+
+/* ---- Shapes ---- */
+
+static void add_shape(int64_t batch, int64_t heads, int64_t length, fc_type type, uint64_t seed,
+                      bool causal)
+{
+    case_draft d = draft_make("shapes", batch, heads, length, length, 64);
+    d.c.seed = seed;
+    d.c.problem.q_type = type;
+    d.c.problem.causal = causal;
+    draft_name(&d, "b%d", (int)batch);
+    draft_name(&d, "h%d", (int)heads);
+    draft_name(&d, "s%d", (int)length);
+    if (causal)
+        draft_name(&d, "causal");
+    draft_name(&d, "%s", fc_type_name(type));
+    draft_name(&d, "seed%d", (int)seed);
+    case_add(&d);
+}
+
+static void add_shapes(void)
+{
+    static const struct {
+        int64_t batch, heads, length;
+    } small[] = {{1, 2, 64}, {1, 4, 128}, {2, 2, 64}};
+    static const fc_type types[] = {FC_F32, FC_F16, FC_BF16, FC_F8_E4M3, FC_F8_E5M2};
+    static const int64_t sweep[] = {32, 64, 96, 160, 192, 320, 512};
+    for (size_t shape = 0; shape < 3; shape++)
+        for (size_t type = 0; type < 5; type++)
+            for (uint64_t seed = 1; seed <= (type < 3 ? 3 : 1); seed++)
+                add_shape(small[shape].batch, small[shape].heads, small[shape].length, types[type],
+                          seed, false);
+    for (size_t i = 0; i < sizeof sweep / sizeof sweep[0]; i++) {
+        add_shape(1, 1, sweep[i], FC_F16, 1, false);
+        add_shape(1, 1, sweep[i], FC_BF16, 2, true);
+    }
+    add_shape(1, 8, 512, FC_F16, 1, false);
+    add_shape(2, 8, 256, FC_F16, 1, false);
+    add_shape(1, 1, 1024, FC_F16, 1, false);
+    add_shape(1, 1, 2048, FC_F16, 1, true);
+}
+
+/* ---- Lengths ---- */
+
+static void add_lengths(int64_t q_length, int64_t kv_length, fc_type type, bool causal,
+                        bool backward)
+{
+    case_draft d = draft_make("lengths", 1, 2, q_length, kv_length, 64);
+    d.c.problem.q_type = type;
+    d.c.problem.causal = causal;
+    d.c.backward = backward;
+    draft_name(&d, "q%d", (int)q_length);
+    draft_name(&d, "kv%d", (int)kv_length);
+    if (causal)
+        draft_name(&d, "causal");
+    draft_name(&d, "%s", fc_type_name(type));
+    case_add(&d);
+}
+
+static void add_all_lengths(void)
+{
+    static const int64_t tiles[] = {16, 32, 64, 128, 256};
+    static const int64_t odd[] = {1, 2, 3, 5, 7, 11, 13, 29, 37, 53, 61, 79};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
+        for (int64_t off = -1; off <= 1; off++) {
+            add_lengths(5, tiles[i] + off, FC_F16, false, true);
+            add_lengths(3, tiles[i] + off, FC_F8_E4M3, false, false);
+            add_lengths(tiles[i] + off, 19, FC_BF16, true, false);
+            if (tiles[i] <= 128)
+                add_lengths(tiles[i] + off, tiles[i] + off, FC_F16, true, tiles[i] <= 64);
+        }
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        add_lengths(odd[i], odd[i], FC_F32, false, true);
+        add_lengths(odd[i], odd[i], FC_F16, true, true);
+        add_lengths(1, odd[i] + 64, FC_BF16, true, false);
+        add_lengths(odd[i], 40, FC_F16, true, false);
+        add_lengths(40, odd[i], FC_F16, true, false);
+    }
+}
+
+static void add_single_element(void)
+{
+    static const fc_type types[] = {FC_F32, FC_F16, FC_BF16, FC_F8_E4M3, FC_F8_E5M2, FC_F64};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        case_draft d = draft_make("lengths", 1, 1, 1, 1, 1);
+        d.c.problem.q_type = types[i];
+        d.c.backward = true;
+        draft_name(&d, "all1-%s", fc_type_name(types[i]));
+        case_add(&d);
+    }
+}
+
+static void add_empty(int64_t batch, int64_t q_length, int64_t kv_length, bool sinks)
+{
+    case_draft d = draft_make("lengths", batch, 2, q_length, kv_length, 64);
+    d.c.problem.has_sinks = sinks;
+    d.c.backward = true;
+    draft_name(&d, "empty-b%d-q%d-kv%d", (int)batch, (int)q_length, (int)kv_length);
+    if (sinks)
+        draft_name(&d, "sinks");
+    case_add(&d);
+}
+
+/* ---- Heads and dims ---- */
+
+static void add_heads(void)
+{
+    static const int64_t ratios[] = {1, 2, 3, 4, 5, 8, 16};
+    static const int64_t lengths[] = {1, 5, 33};
+    for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++)
+        for (size_t j = 0; j < sizeof lengths / sizeof lengths[0]; j++) {
+            case_draft d = draft_make("heads", 2, 2, lengths[j], 67, 64);
+            d.c.problem.q_heads = 2 * ratios[i];
+            d.c.problem.causal = j % 2 == 0;
+            d.c.backward = j == 1;
+            draft_name(&d, "gqa%d-q%d", (int)ratios[i], (int)lengths[j]);
+            case_add(&d);
+        }
+}
+
+static void add_dims(int64_t head_dim, int64_t value_dim, fc_type type)
+{
+    case_draft d = draft_make("dims", 1, 2, 9, 35, head_dim);
+    d.c.problem.value_dim = value_dim;
+    d.c.problem.q_type = type;
+    d.c.problem.causal = type != FC_F32;
+    d.c.backward = type == FC_F16;
+    draft_name(&d, "d%d", (int)head_dim);
+    if (value_dim)
+        draft_name(&d, "dv%d", (int)value_dim);
+    draft_name(&d, "%s", fc_type_name(type));
+    case_add(&d);
+}
+
+static void add_all_dims(void)
+{
+    static const int64_t dims[] = {1,  2,  7,   8,   16,  24,  32,  40,  63,  64,  65,
+                                   80, 96, 128, 160, 192, 224, 256, 320, 512, 575, 576};
+    static const int64_t pairs[][2] = {{192, 128}, {576, 512}, {64, 128}, {128, 64},
+                                       {1, 576},   {576, 1},   {72, 56},  {7, 13}};
+    static const fc_type types[] = {FC_F32, FC_F16, FC_F8_E4M3};
+    for (size_t type = 0; type < 3; type++) {
+        for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+            add_dims(dims[i], 0, types[type]);
+        for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+            add_dims(pairs[i][0], pairs[i][1], types[type]);
+    }
+}
+
+/* ---- Plain: what the simplest fast kernel serves, dense and without features ---- */
+
+static void add_plain(int64_t q_length, int64_t kv_length, int64_t head_dim, fc_type type,
+                      int scale_axes)
+{
+    case_draft d = draft_make("plain", 2, 2, q_length, kv_length, head_dim);
+    d.c.problem.q_heads = 4;
+    d.c.problem.q_type = type;
+    d.scale_axes = scale_axes;
+    if (type == FC_F8_E4M3 || type == FC_F8_E5M2)
+        d.c.problem.out_type = FC_F16;
+    draft_name(&d, "plain-q%d-kv%d-d%d-%s", (int)q_length, (int)kv_length, (int)head_dim,
+               fc_type_name(type));
+    if (scale_axes)
+        draft_name(&d, "scales%d", scale_axes);
+    case_add(&d);
+}
+
+static void add_all_plain(void)
+{
+    static const int64_t lengths[][2] = {{1, 1},    {1, 300},   {64, 64}, {65, 63},
+                                         {33, 127}, {130, 200}, {5, 1},   {100, 257}};
+    static const fc_type types[] = {FC_F16, FC_BF16, FC_F32};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        for (int64_t dim = 64; dim <= 128; dim += 64) {
+            for (size_t type = 0; type < 3; type++)
+                add_plain(lengths[i][0], lengths[i][1], dim, types[type], 0);
+            add_plain(lengths[i][0], lengths[i][1], dim, FC_F8_E4M3, DRAFT_HEAD);
+            add_plain(lengths[i][0], lengths[i][1], dim, FC_F8_E5M2, DRAFT_BATCH | DRAFT_HEAD);
+            add_plain(lengths[i][0], lengths[i][1], dim, FC_F8_E4M3, 0);
+        }
+}
+
+void case_add_shapes(void)
+{
+    add_shapes();
+    add_all_plain();
+    add_all_lengths();
+    add_single_element();
+    add_empty(0, 5, 7, false);
+    add_empty(2, 0, 7, false);
+    add_empty(2, 5, 0, false);
+    add_empty(2, 5, 0, true);
+    add_heads();
+    add_all_dims();
+}

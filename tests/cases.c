@@ -1,0 +1,129 @@
+/* cases.c: the list. Most cases are tiny, so that the slow reference walks through it in minutes;
+ * head_dim is 64 where nothing else is wanted, because that is what fast kernels serve first. */
+#include "cases.h"
+
+#include "case_draft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct {
+    fc_case *cases;
+    size_t count, room;
+    size_t contradictions;
+    fc_context *context; /* whom to ask what is contradictory */
+} list;
+
+static void out_of_memory(void)
+{
+    fputs("out of memory for the list of cases\n", stderr);
+    exit(EXIT_FAILURE);
+}
+
+static void append(const fc_case *c)
+{
+    if (list.count == list.room) {
+        list.room = list.room ? 2 * list.room : 1024;
+        list.cases = realloc(list.cases, list.room * sizeof *list.cases);
+        if (!list.cases)
+            out_of_memory();
+    }
+    list.cases[list.count++] = *c;
+}
+
+void case_add(case_draft *draft)
+{
+    draft_finish(draft);
+    append(&draft->c);
+}
+
+static void add_features_alone(void)
+{
+    for (size_t i = 0; i < case_feature_count; i++)
+        for (int without_lse = 0; without_lse < 2; without_lse++) {
+            case_draft d = draft_make("features", 2, 2, 18, 70, 64);
+            case_features[i].apply(&d);
+            d.c.backward = !without_lse;
+            d.c.without_lse = without_lse;
+            d.c.seed = 2 + (uint64_t)without_lse;
+            draft_name(&d, "%s", case_features[i].name);
+            if (without_lse)
+                draft_name(&d, "without_lse");
+            case_add(&d);
+        }
+}
+
+static bool is_contradictory(const fc_attention *problem)
+{
+    fc_plan *plan = NULL;
+    const fc_status status = fc_plan_create(list.context, problem, &plan);
+    fc_plan_destroy(plan);
+    return status == FC_ERROR_INVALID;
+}
+
+static void add_pair(size_t i, size_t j)
+{
+    case_draft d = draft_make("pairs", 2, 2, 11, 45, (i + j) % 2 ? 64 : 32);
+    case_features[i].apply(&d);
+    case_features[j].apply(&d);
+    d.c.seed = 1000 + i * case_feature_count + j;
+    d.c.backward = (i + j) % 3 == 0;
+    draft_name(&d, "%s", case_features[i].name);
+    draft_name(&d, "%s", case_features[j].name);
+    draft_finish(&d);
+    if (is_contradictory(&d.c.problem))
+        list.contradictions++;
+    else
+        append(&d.c);
+}
+
+static void add_pairs(void)
+{
+    for (size_t i = 0; i < case_feature_count; i++)
+        for (size_t j = i + 1; j < case_feature_count; j++)
+            if (strcmp(case_features[i].axis, case_features[j].axis) != 0)
+                add_pair(i, j);
+}
+
+static void make_list(void)
+{
+    fc_context_options options = fc_context_options_init();
+    options.kernel = "reference,reference_backward"; /* whatever the environment forces */
+    if (fc_context_create(&options, &list.context) != FC_OK)
+        out_of_memory();
+    case_add_shapes();
+    case_add_kinds();
+    add_features_alone();
+    add_pairs();
+    fc_context_destroy(list.context);
+    list.context = NULL;
+}
+
+size_t case_count(void)
+{
+    if (!list.count)
+        make_list();
+    return list.count;
+}
+
+void case_get(size_t index, fc_case *out)
+{
+    if (index < case_count())
+        *out = list.cases[index];
+}
+
+size_t case_contradictions(void)
+{
+    case_count();
+    return list.contradictions;
+}
+
+void case_from_problem(const fc_attention *problem, fc_case *out)
+{
+    *out = (fc_case){.group = "problem", .problem = *problem, .seed = 1, .with_scales = true};
+    snprintf(out->name, sizeof out->name, "problem");
+    for (int i = 0; i < CASE_LENGTHS; i++) {
+        out->q_lengths[i] = problem->q_length;
+        out->kv_lengths[i] = problem->kv_length;
+    }
+}

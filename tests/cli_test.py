@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""The program's verbs besides `run` (cli_run_test.py): what they print, write and return."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
+
+VERBS = "demo run check bench kernels info manual completion help".split()
+SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
+
+
+class CliTest(unittest.TestCase):
+    def succeed(self, *words, **options):
+        result = flashcore(*words, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
+        return result.stdout
+
+    def fail_with(self, status, *words, **options):
+        result = flashcore(*words, **options)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertRegex(result.stderr, r"\Aflashcore: .*\n\Z")
+        return result.stderr
+
+
+class HelpTest(CliTest):
+    def test_every_verb_explains_itself(self):
+        overview = self.succeed("--help")
+        for verb in VERBS:
+            self.assertRegex(overview, rf"(?m)^  {verb} ")
+            text = self.succeed(verb, "--help")
+            self.assertIn(f"usage: flashcore {verb}", text)
+            self.assertIn(f"  flashcore {verb}", text.split("examples:")[1])
+            self.assertEqual(text, self.succeed("help", verb))
+            self.assertLessEqual(max(map(len, text.splitlines())), 100)
+
+    def test_version(self):
+        version = self.succeed("--version")
+        self.assertRegex(version, r"\Aflashcore \d+\.\d+\.\d+\n\Z")
+        self.assertIn(version.split()[1], self.succeed("info"))
+
+    def test_no_verb_is_a_wrong_command_line(self):
+        result = flashcore()
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("usage:", result.stdout)
+
+    def test_mistakes_name_their_remedy(self):
+        for words, remedy in (
+            (["chekc"], "did you mean 'flashcore check'?"),
+            (["frobnicate"], "'flashcore --help' lists them"),
+            (["help", "rum"], "did you mean 'flashcore run'?"),
+            (["bench", "--casual"], "did you mean --causal?"),
+            (["run", "--q-scal=x"], "did you mean --q-scale?"),
+            (["bench", "--out", "x"], "'flashcore run' has"),
+            (["check", "--zzzzz"], "'flashcore check --help' lists them"),
+            (["kernels", "-causal"], "--causal"),
+            (["kernels", "extra"], "does not know what to do with 'extra'"),
+            (["run", "one", "two"], "'one' and 'two'"),
+            (["bench", "--shape", "1,2,3"], "'1,2,3' is not four numbers"),
+            (["bench", "--shape", "1,2,3,4,5"], "four numbers"),
+            (["bench", "--shape", "1,0,3,4"], "four numbers"),
+            (["bench", "--batch"], "--batch needs an argument: --batch N"),
+            (["bench", "--batch", "--heads"], "--batch needs an argument"),
+            (["bench", "--batch", "1x"], "'1x' is not a whole number"),
+            (["bench", "--batch", "99999999999"], "1 to 2147483647"),
+            (["bench", "--causal=1"], "--causal takes no argument"),
+            (["bench", "--type", "f8"], "'f8' is none of f32 f16 bf16"),
+            (["bench", "--layout", "hbsd"], "'hbsd' is none of bhsd|bshd"),
+            (["bench", "--set", ""], "'' is none of mission|standard"),
+            (["bench", "--set", "mission", "--batch", "1"], "give one of them"),
+            (["bench", "--seconds", "0"], "above 0"),
+            (["bench", "--threads", "0"], "1 to 65536"),
+            (["bench", "--with", "mask,salt"], "'salt' is not a list of"),
+            (["kernels", "--window", "3"], "'3' is not two numbers"),
+            (["kernels", "--scale", "much"], "'much' is not a number"),
+            (["run", "--seed", "-1"], "'-1' is not a whole number"),
+            (["check", "--case", "no such case"], "--list"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(remedy, self.fail_with(2, *words))
+
+
+class GeneratedTextTest(CliTest):
+    def flags_of(self, verb):
+        return re.findall(r"(?m)^  --([a-z-]+)", self.succeed(verb, "--help"))
+
+    def test_manual_has_every_flag_of_every_verb(self):
+        sections = re.split(r"(?m)^\.SS flashcore (\w+)", self.succeed("manual"))
+        found = dict(zip(sections[1::2], sections[2::2]))
+        self.assertEqual(list(found), VERBS)
+        for verb in VERBS:
+            flags = re.findall(r"(?m)^\\fB\\-\\-(\S+?)\\fR", found[verb])
+            self.assertEqual([flag.replace("\\-", "-") for flag in flags], self.flags_of(verb))
+
+    def test_manual_is_a_clean_page(self):
+        if shutil.which("groff") is None:
+            self.skipTest("groff is not installed")
+        result = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww"],
+            input=self.succeed("manual"), capture_output=True, text=True, check=True,
+        )
+        self.assertEqual(result.stderr, "")
+        self.assertIn("FLASHCORE(1)", result.stdout)
+
+    def complete(self, *words):
+        script = """
+            . /dev/stdin
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _flashcore
+            printf '%s\\n' "${COMPREPLY[@]}"
+        """
+        result = subprocess.run(
+            ["bash", "-c", script, "bash", *words],
+            input=self.succeed("completion"), capture_output=True, text=True, check=True,
+        )
+        self.assertEqual(result.stderr, "")
+        return result.stdout.split()
+
+    def test_completion_knows_verbs_flags_and_choices(self):
+        self.assertEqual(self.complete("flashcore", ""), VERBS + ["--help", "--version"])
+        self.assertEqual(self.complete("flashcore", "help", "ke"), ["kernels"])
+        self.assertEqual(self.complete("flashcore", "bench", "--layout", ""), ["bhsd", "bshd"])
+        self.assertEqual(self.complete("flashcore", "run", "--type", "b"), ["bf16"])
+        self.assertIn("reference", self.complete("flashcore", "check", "--kernel", ""))
+        for verb in VERBS:
+            flags = ["--" + flag for flag in self.flags_of(verb)]
+            self.assertEqual(self.complete("flashcore", verb, "--"), flags)
+
+
+class ReportTest(CliTest):
+    def test_kernels_say_who_runs_and_who_does_not(self):
+        text = self.succeed("kernels")
+        self.assertIn("B=1 H=8 S=512 D=64 f16", text)
+        self.assertRegex(text, r"(?m)^reference +forward +(runs it|accepts)")
+        report = json.loads(self.succeed("kernels", "--json"))
+        self.assertEqual(sum(k["chosen"] and k["direction"] == "forward" for k in report["kernels"]), 1)
+        for kernel in report["kernels"]:
+            self.assertEqual(kernel["accepts"], kernel["reason"] == "")
+
+    def test_problem_flags_reach_the_problem(self):
+        words = "--batch 2 --heads 6 --kv-heads 3 --q-length 7 --kv-length 9 --head-dim 8".split()
+        words += "--value-dim 4 --type bf16 --causal --with alibi,paged".split()
+        problem = json.loads(self.succeed("kernels", *words, "--json"))["problem"]
+        self.assertEqual(problem.pop("text"), "B=2 H=6/3 S=7/9 D=8/4 bf16 causal alibi paged")
+        self.assertEqual(
+            list(problem.values()), [2, 6, 3, 7, 9, 8, 4, "bf16", True], problem
+        )
+        self.assertIn("does not divide", self.fail_with(1, "kernels", "--kv-heads", "3"))
+        self.assertIn("head_dim = 577", self.fail_with(1, "kernels", "--head-dim", "577"))
+
+    def test_info_shows_the_environment(self):
+        text = self.succeed("info", environment={"FLASHCORE_KERNEL": "reference"})
+        self.assertRegex(text, r"environment +FLASHCORE_KERNEL=reference")
+        report = json.loads(self.succeed("info", "--json"))
+        self.assertEqual(report["environment"], [])
+        self.assertEqual(report["devices"][0]["type"], "cpu")
+        self.assertTrue(report["devices"][0]["usable"])
+
+    def test_demo_is_right_and_timed(self):
+        report = json.loads(self.succeed("demo", "--json", "--seconds", "0.01"))
+        device = report["devices"][0]
+        self.assertEqual(device["problem"]["text"], "B=1 H=8 S=512 D=64 f16")
+        self.assertEqual(device["check"], "passed")
+        self.assertLess(device["max_error"], 1e-3)
+        self.assertLessEqual(device["p10_us"], device["p50_us"])
+        self.assertLessEqual(device["p50_us"], device["p90_us"])
+
+    def test_json_goes_where_it_is_told(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "info.json"
+            for words in ([f"--json={path}"], ["--json", path]):
+                self.assertIn("version", self.succeed("info", *words))
+                self.assertIn("version", json.loads(path.read_text()))
+                path.unlink()
+            self.assertIn("cannot write", flashcore("info", "--json", path / "x").stderr)
+
+    def test_a_full_disk_is_noticed(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("there is no /dev/full")
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                [FLASHCORE, "info"], stdout=full, stderr=subprocess.PIPE,
+                env={**os.environ, **WITHOUT_LEAKS},
+            )
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"cannot write the output", result.stderr)
+
+
+class BenchTest(CliTest):
+    def test_one_shape(self):
+        text = self.succeed("bench", *SMALL)
+        self.assertRegex(text, r"given +B=1 H=2 S=16 D=8 f16 +\w+ +[\d.]+ (us|ms|s) ")
+        report = json.loads(self.succeed("bench", *SMALL, "--causal", "--json"))
+        (row,) = report["rows"]
+        self.assertEqual(row["check"], "passed")
+        self.assertGreaterEqual(row["calls"], 3)
+        self.assertLessEqual(row["p10_us"], row["p50_us"])
+        flops = 2 * 2 * (8 + 8) * (16 * 17 // 2)
+        self.assertAlmostEqual(row["tflops"], flops / row["p50_us"] * 1e-6, delta=row["tflops"] * 1e-6)
+        moved = 4 * 2 * 16 * 8 * 2
+        self.assertAlmostEqual(
+            row["gigabytes_per_second"], moved / row["p50_us"] * 1e-3, delta=moved * 1e-9
+        )
+
+    def test_every_input_can_be_timed(self):
+        for words in ("alibi,bias,mask,sinks,kv-lengths", "packed", "paged"):
+            for layout in ("bhsd", "bshd"):
+                self.succeed("bench", *SMALL, "--with", words, "--layout", layout)
+
+    def test_an_unknown_kernel_is_not_timed(self):
+        self.assertIn("there is no kernel 'x'", self.fail_with(1, "bench", *SMALL, "--kernel", "x"))
+
+    def test_an_absent_device_is_named(self):
+        if json.loads(self.succeed("info", "--json"))["devices"][-1]["type"] == "cuda":
+            self.skipTest("a CUDA device is here")
+        self.assertIn("CUDA device", self.fail_with(1, "bench", *SMALL, "--backend", "cuda"))
+
+
+class LeakTest(CliTest):
+    def test_verbs_give_their_memory_back(self):
+        one_case = self.succeed("check", "--list").splitlines()[0]
+        for words in (["kernels"], ["info"], ["bench", *SMALL], ["check", "--case", one_case]):
+            self.succeed(*words, environment=WITH_LEAKS)
+
+
+class CheckTest(CliTest):
+    def names(self, *words):
+        return self.succeed("check", "--list", *words).splitlines()
+
+    def test_list_and_filter(self):
+        names = self.names()
+        self.assertGreater(len(names), 100)
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(self.names("--case", names[5]), [names[5]])
+        by_part = self.names("--filter", names[5])
+        self.assertIn(names[5], by_part)
+        self.assertIn(names[5], self.names("--filter", names[5][:-1] + "?"))
+        self.assertEqual(self.names("--filter", "*"), names)
+
+    def test_a_case_passes_and_is_reported(self):
+        name = self.names()[0]
+        text = self.succeed("check", "--case", name)
+        self.assertIn("1 passed, 0 failed, 0 refused", text)
+        report = json.loads(self.succeed("check", "--case", name, "--json"))
+        self.assertEqual(
+            [report[key] for key in ("cases", "passed", "failed", "refused", "not_run")],
+            [1, 1, 0, 0, 0],
+        )
+        (result,) = report["results"]
+        self.assertEqual((result["name"], result["outcome"]), (name, "passed"))
+        self.assertLessEqual(result["max_error"], result["tolerance"])
+
+    def test_an_interrupt_reports_what_was_done(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "check.json"
+            terminal, its_end = pty.openpty()
+            process = subprocess.Popen(
+                [FLASHCORE, "check", f"--json={path}"],
+                stdout=subprocess.PIPE, stderr=its_end, text=True,
+                env={**os.environ, **WITHOUT_LEAKS},
+            )
+            os.close(its_end)
+            progress = b""
+            while b"[1/" not in progress:
+                progress += os.read(terminal, 100)
+            process.send_signal(signal.SIGINT)
+            stdout, _ = process.communicate()
+            os.close(terminal)
+            self.assertEqual(process.returncode, 130, stdout)
+            self.assertIn("not run: interrupted", stdout)
+            report = json.loads(path.read_text())
+            self.assertTrue(report["interrupted"])
+            self.assertGreater(report["cases"], 0)
+            self.assertEqual(report["cases"], len(report["results"]))
+            self.assertEqual(report["cases"] + report["not_run"], len(self.names()))
+
+
+if __name__ == "__main__":
+    unittest.main()
