@@ -1,0 +1,41 @@
+/* cpu.h: the CPU kernels as rows of the table of kernels. */
+#ifndef FC_CPU_CPU_H
+#define FC_CPU_CPU_H
+
+#include "core/internal.h"
+
+/* What one kernel file compiled for one instruction set offers. */
+typedef struct fc_cpu_ops {
+    size_t (*workspace_bytes)(const fc_attention *problem, int threads);
+    void (*run)(const fc_attention *problem, const fc_buffers *buffers, int threads);
+} fc_cpu_ops;
+
+/* In the order of preference. X(instruction set, shape) */
+#if defined(__aarch64__)
+#define FC_CPU_KERNEL_LIST(X) \
+    X(neon, decode)           \
+    X(neon, prefill)          \
+    X(plain, decode)          \
+    X(plain, prefill)
+#elif defined(__x86_64__)
+#define FC_CPU_KERNEL_LIST(X) \
+    X(avx512, decode)         \
+    X(amx, prefill)           \
+    X(avx512, prefill)        \
+    X(avx2, decode)           \
+    X(avx2, prefill)          \
+    X(plain, decode)          \
+    X(plain, prefill)
+#else
+#define FC_CPU_KERNEL_LIST(X) \
+    X(plain, decode)          \
+    X(plain, prefill)
+#endif
+
+#define FC_CPU_DECLARE(isa, shape)                   \
+    extern const fc_cpu_ops fc_cpu_##isa##_##shape;  \
+    extern const fc_kernel fc_cpu_##isa##_##shape##_kernel;
+FC_CPU_KERNEL_LIST(FC_CPU_DECLARE)
+#undef FC_CPU_DECLARE
+
+#endif

@@ -1,0 +1,302 @@
+/* decode.c: attention of few query rows, where reading K and V is the work.
+ *
+ * The query heads of a KV head go together, so that K and V are read once. The keys of a sequence
+ * are split into chunks whose size depends on its length alone; a chunk is a thread's unit of work
+ * and leaves for each row a top, a sum and weighted values. Those are merged in the order of the
+ * chunks: neither threads nor the batch change a row's bits. */
+#include "cpu/cpu.h"
+#include "cpu/name.h"
+#include "cpu/score.h"
+#include "cpu/stream.h"
+#include "cpu/thread.h"
+
+/* ---- 1. Shape -------------------------------------------------------------------------------- */
+
+enum { LEAST_CHUNK = 256, MOST_CHUNKS = 64 };
+
+static int64_t chunk_keys(int64_t kv_rows)
+{
+    const int64_t even = round_up((kv_rows + MOST_CHUNKS - 1) / MOST_CHUNKS, STREAM_KEYS);
+    return even > LEAST_CHUNK ? even : LEAST_CHUNK;
+}
+
+/* Of any sequence of at most kv_length keys. */
+static int64_t most_chunks(int64_t kv_length)
+{
+    const int64_t chunks = (kv_length + LEAST_CHUNK - 1) / LEAST_CHUNK;
+    return chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+}
+
+/* What a chunk leaves of a row; its values follow. */
+typedef struct partial {
+    float top, sum;
+    float unused[VEC_LANES - 2];
+} partial;
+
+typedef struct decode_shape {
+    int64_t group;
+    int64_t row_count; /* query rows of a KV head, at most */
+    int64_t depth;     /* head_dim in whole vectors */
+    int64_t columns;   /* value_dim in whole vectors */
+    int64_t chunks;
+    int64_t partial_floats;
+} decode_shape;
+
+static decode_shape choose_shape(const fc_attention *p)
+{
+    const int64_t group = p->q_heads / p->kv_heads;
+    const int64_t columns = round_up(p->value_dim, VEC_LANES);
+    return (decode_shape){.group = group,
+                          .row_count = group * p->q_length,
+                          .depth = round_up(p->head_dim, VEC_LANES),
+                          .columns = columns,
+                          .chunks = most_chunks(p->kv_length),
+                          .partial_floats = VEC_LANES + columns};
+}
+
+/* ---- 2. Workspace: the partial results, then every thread's scratch --------------------------- */
+
+typedef struct decode_scratch {
+    query_row *rows; /* [row_count] */
+    float *q;        /* [row_count][depth] */
+    float *scores;   /* [row_count][STREAM_STRIDE] */
+    float *staging;  /* [STREAM_KEYS][depth or columns] */
+} decode_scratch;
+
+static int64_t scratch_bytes(const decode_shape *s)
+{
+    const int64_t widest = s->depth > s->columns ? s->depth : s->columns;
+    const int64_t floats = s->row_count * (s->depth + STREAM_STRIDE) + STREAM_KEYS * widest;
+    return round_up(s->row_count * (int64_t)sizeof(query_row) + floats * (int64_t)sizeof(float),
+                    FC_WORKSPACE_ALIGNMENT);
+}
+
+static int64_t partials_bytes(const fc_attention *p, const decode_shape *s)
+{
+    const int64_t count = p->batch * p->kv_heads * s->chunks * s->row_count;
+    return round_up(count * s->partial_floats * (int64_t)sizeof(float), FC_WORKSPACE_ALIGNMENT);
+}
+
+static size_t workspace_bytes(const fc_attention *p, int threads)
+{
+    const decode_shape shape = choose_shape(p);
+    return (size_t)(partials_bytes(p, &shape) + threads * scratch_bytes(&shape));
+}
+
+static decode_scratch scratch_of(const fc_attention *p, const decode_shape *s, void *workspace,
+                                 int thread)
+{
+    uint8_t *base = (uint8_t *)workspace + partials_bytes(p, s) + thread * scratch_bytes(s);
+    decode_scratch scratch = {.rows = (query_row *)(void *)base};
+    scratch.q = (float *)(void *)(scratch.rows + s->row_count);
+    scratch.scores = scratch.q + s->row_count * s->depth;
+    scratch.staging = scratch.scores + s->row_count * STREAM_STRIDE;
+    return scratch;
+}
+
+typedef struct decode {
+    const fc_attention *p;
+    const fc_buffers *b;
+    decode_shape shape;
+    score_rules rules;
+    decode_scratch scratch;
+    fc_sequence sequence;
+    int64_t kv_head;
+    int64_t row_count; /* of this sequence */
+} decode;
+
+static float *partial_at(const decode *w, int64_t chunk, int64_t row)
+{
+    const decode_shape *s = &w->shape;
+    const int64_t head = w->sequence.batch * w->p->kv_heads + w->kv_head;
+    const int64_t index = (head * s->chunks + chunk) * s->row_count + row;
+    return (float *)w->b->workspace + index * s->partial_floats;
+}
+
+/* ---- 3. Steps -------------------------------------------------------------------------------- */
+
+static void load_queries(decode *w)
+{
+    const fc_attention *p = w->p;
+    const int64_t depth = w->shape.depth;
+    for (int64_t i = 0; i < w->row_count; i++) {
+        const int64_t row = i / w->shape.group;
+        const int64_t head = w->kv_head * w->shape.group + i % w->shape.group;
+        float *q = w->scratch.q + i * depth;
+        memset(q, 0, (size_t)depth * sizeof *q);
+        w->scratch.rows[i] = query_row_at(p, &w->sequence, head, row);
+        load_floats(p->q_type, w->b->q, fc_q_index(p, &p->q_strides, &w->sequence, head, row),
+                    p->q_strides.dim, p->head_dim,
+                    f8_scale(w->b->q_scale, &p->q_scaling, w->sequence.batch, head, row), q);
+    }
+}
+
+/* What dropout and the scales of FP8 values multiply the weights with; false: nothing. */
+static bool weight_factors(const decode *w, const query_row *row, int64_t block, key_span span,
+                           const stream_rows *values, float *factors)
+{
+    const bool drops = w->p->dropout_p > 0;
+    for (int64_t key = span.first; key < span.end; key++)
+        factors[key] = 1;
+    if (drops)
+        dropout_factors(&w->rules, &w->sequence, row, block, span, factors);
+    for (int64_t key = values->first; values->scaled && key < values->end; key++)
+        factors[key] *= values->scale[key];
+    return drops || values->scaled;
+}
+
+/* Marks in `hidden` the keys that a row does not see; they exist where rows differ in their limits,
+ * or a mask or bias hides some. */
+static void weigh_row(const decode *w, int64_t i, int64_t block, const stream_rows *values,
+                      const stream_queries *queries, bool *hidden)
+{
+    float factors[STREAM_STRIDE];
+    query_row *row = &w->scratch.rows[i];
+    float *scores = queries->scores + i * STREAM_STRIDE;
+    float *out = queries->out + i * queries->out_stride;
+    const key_span span = {.first = values->first / VEC_LANES * VEC_LANES,
+                           .end = round_up(values->end, VEC_LANES)};
+    const key_span mine = span_in_block(row->first_key, row->end_key, block, values->end);
+    adjust_scores(&w->rules, &w->sequence, row, block, span, mine, scores);
+    for (int64_t key = values->first; hidden && key < values->end; key++)
+        hidden[key] = scores[key] == -INFINITY;
+    const bool has_factors = weight_factors(w, row, block, span, values, factors);
+    const float shrink = weigh_scores(row, span, w->rules.exponent_scale,
+                                      has_factors ? factors : NULL, scores, scores);
+    for (int64_t at = 0; shrink != 1 && at < w->shape.columns; at += VEC_LANES)
+        vec_store(out + at, vec_mul(vec_set(shrink), vec_load(out + at)));
+}
+
+static bool rows_differ(const decode *w, key_span all)
+{
+    if (w->p->has_mask || w->p->has_bias)
+        return true;
+    for (int64_t i = 0; i < w->row_count; i++)
+        if (w->scratch.rows[i].first_key > all.first || w->scratch.rows[i].end_key < all.end)
+            return true;
+    return false;
+}
+
+static void attend_block(const decode *w, const stream_queries *queries, int64_t block,
+                         key_span all)
+{
+    const key_rows keys = key_rows_of(w->p, w->b, &w->sequence, w->kv_head, false);
+    const key_rows values = key_rows_of(w->p, w->b, &w->sequence, w->kv_head, true);
+    const key_span seen = span_in_block(all.first, all.end, block, STREAM_KEYS);
+    stream_rows rows;
+    if (seen.first >= seen.end)
+        return;
+    stream_find(&keys, block, seen.first, seen.end, w->scratch.staging, &rows);
+    stream_score(queries, &rows);
+    stream_find(&values, block, seen.first, seen.end, w->scratch.staging, &rows);
+    const bool careful = rows_differ(w, all) && !stream_is_tame(&rows);
+    bool hidden[STREAM_KEYS];
+    for (int64_t i = 0; i < w->row_count; i++) {
+        weigh_row(w, i, block, &rows, queries, careful ? hidden : NULL);
+        for (int64_t key = seen.first; careful && key < seen.end; key++)
+            if (!hidden[key])
+                stream_add_one(queries, &rows, i, key);
+    }
+    if (!careful)
+        stream_add(queries, &rows);
+}
+
+/* The keys that any of the rows may see, within the chunk. */
+static key_span keys_of_chunk(const decode *w, int64_t chunk)
+{
+    const int64_t keys = chunk_keys(w->sequence.kv_rows), first = chunk * keys;
+    key_span span = {.first = INT64_MAX, .end = 0};
+    for (int64_t i = 0; i < w->row_count; i++) {
+        const query_row *row = &w->scratch.rows[i];
+        span.first = row->first_key < span.first ? row->first_key : span.first;
+        span.end = row->end_key > span.end ? row->end_key : span.end;
+    }
+    span.first = span.first > first ? span.first : first;
+    span.end = span.end < first + keys ? span.end : first + keys;
+    return span;
+}
+
+static void attend_chunk(decode *w, int64_t chunk)
+{
+    load_queries(w);
+    const stream_queries queries = {.row_count = w->row_count,
+                                    .q = w->scratch.q,
+                                    .q_stride = w->shape.depth,
+                                    .scores = w->scratch.scores,
+                                    .out = partial_at(w, chunk, 0) + VEC_LANES,
+                                    .out_stride = w->shape.partial_floats};
+    for (int64_t i = 0; i < w->row_count; i++)
+        memset(queries.out + i * queries.out_stride, 0,
+               (size_t)w->shape.columns * sizeof *queries.out);
+    const key_span all = keys_of_chunk(w, chunk);
+    for (int64_t block = all.first / STREAM_KEYS * STREAM_KEYS; block < all.end;
+         block += STREAM_KEYS)
+        attend_block(w, &queries, block, all);
+    for (int64_t i = 0; i < w->row_count; i++)
+        *(partial *)(void *)partial_at(w, chunk, i) =
+            (partial){.top = w->scratch.rows[i].top, .sum = w->scratch.rows[i].sum};
+}
+
+/* Adds the chunks of a row up, in their order, in the place of the first. */
+static void merge_row(decode *w, int64_t i)
+{
+    const int64_t keys = chunk_keys(w->sequence.kv_rows), columns = w->shape.columns;
+    const int64_t head = w->kv_head * w->shape.group + i % w->shape.group;
+    query_row row = query_row_at(w->p, &w->sequence, head, i / w->shape.group);
+    float *out = w->scratch.staging;
+    memset(out, 0, (size_t)columns * sizeof *out);
+    for (int64_t chunk = 0; chunk * keys < w->sequence.kv_rows; chunk++) {
+        const float *part = partial_at(w, chunk, i);
+        const float *values = part + VEC_LANES;
+        const partial sums = *(const partial *)(const void *)part;
+        if (sums.sum == 0)
+            continue;
+        const float top = sums.top > row.top ? sums.top : row.top;
+        const float base = top == -INFINITY ? 0 : top;
+        const float older = exp2f(row.top - base), newer = exp2f(sums.top - base);
+        for (int64_t at = 0; at < columns; at += VEC_LANES) {
+            const vec before = vec_mul(vec_set(older), vec_load(out + at));
+            vec_store(out + at, vec_fma(vec_set(newer), vec_load(values + at), before));
+        }
+        row.sum = row.sum * older + sums.sum * newer;
+        row.top = top;
+    }
+    store_row(&w->rules, &w->sequence, &row, out);
+}
+
+/* ---- 4. The kernel --------------------------------------------------------------------------- */
+
+static void enter_sequence(decode *w, int64_t batch, int64_t kv_head)
+{
+    w->sequence = fc_sequence_at(w->p, w->b, batch);
+    w->kv_head = kv_head;
+    w->row_count = w->sequence.q_rows * w->shape.group;
+}
+
+static void attend(const fc_attention *p, const fc_buffers *b, int threads)
+{
+    const decode_shape shape = choose_shape(p);
+#pragma omp parallel num_threads(threads)
+    {
+        decode w = {.p = p, .b = b, .shape = shape, .rules = score_rules_of(p, b)};
+        w.scratch = scratch_of(p, &shape, b->workspace, this_thread());
+#pragma omp for collapse(3) schedule(dynamic)
+        for (int64_t batch = 0; batch < p->batch; batch++)
+            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
+                for (int64_t chunk = 0; chunk < shape.chunks; chunk++) {
+                    enter_sequence(&w, batch, kv_head);
+                    if (chunk * chunk_keys(w.sequence.kv_rows) < w.sequence.kv_rows)
+                        attend_chunk(&w, chunk);
+                }
+#pragma omp for collapse(3)
+        for (int64_t batch = 0; batch < p->batch; batch++)
+            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
+                for (int64_t i = 0; i < shape.row_count; i++) {
+                    enter_sequence(&w, batch, kv_head);
+                    if (i < w.row_count)
+                        merge_row(&w, i);
+                }
+    }
+}
+
+const fc_cpu_ops FC_CPU_NAME(decode) = {.workspace_bytes = workspace_bytes, .run = attend};

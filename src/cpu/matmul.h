@@ -1,0 +1,59 @@
+/* matmul.h: the innermost matrix step, C (+)= A · B, for MATMUL_ROWS rows of A at a time.
+ *
+ * A is row-major. B is packed in panels of MATMUL_COLUMNS columns, row after row; forms with 16-bit
+ * operands keep OPERAND_PAIR elements of a column side by side, so that rows 2k and 2k + 1 are
+ * interleaved. depth is a multiple of MATMUL_DEPTH; rows, columns and depth that are not there hold
+ * zeros. Every element of C is summed over k in the same order, whatever tile it is in. */
+#ifndef FC_CPU_MATMUL_H
+#define FC_CPU_MATMUL_H
+
+#include "cpu/operand.h"
+
+#if defined(FC_MATMUL_AMX)
+#include "cpu/matmul_amx.h"
+#elif defined(FC_VEC_NEON)
+#include "cpu/matmul_neon.h"
+#else
+#include "cpu/matmul_broadcast.h"
+#endif
+
+/* What a thread does before its first and after its last step. */
+#if !defined(MATMUL_HAS_STATE)
+static inline void matmul_begin(void)
+{
+}
+
+static inline void matmul_end(void)
+{
+}
+#endif
+
+typedef struct matmul_step {
+    const operand *a;
+    int64_t a_stride;
+    const operand *b;
+    int64_t panel_stride; /* elements from panel to panel */
+    int64_t depth;
+    int64_t panels;
+    float *c;
+    int64_t c_stride;
+    bool accumulate;
+} matmul_step;
+
+/* Not inlined: within a large function the loop's pointers would not stay in registers. */
+static __attribute__((noinline)) void matmul(const matmul_step *s)
+{
+    for (int64_t panel = 0; panel < s->panels; panel++)
+        matmul_block(s->a, s->a_stride, s->b + panel * s->panel_stride, s->depth,
+                     s->c + panel * MATMUL_COLUMNS, s->c_stride, s->accumulate);
+}
+
+/* to[column] += factor · (row k of the panel) */
+static inline void matmul_add_row(const operand *panel, int64_t k, float factor, float *to)
+{
+    const operand *row = panel + k / OPERAND_PAIR * OPERAND_PAIR * MATMUL_COLUMNS;
+    for (int column = 0; column < MATMUL_COLUMNS; column++)
+        to[column] += factor * operand_value(row[column * OPERAND_PAIR + k % OPERAND_PAIR]);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* stream.h: scores and weighted sums of few query rows, with K and V read straight from where they
+ * lie. Each step is written once for any type and number of rows, and inlined with constants. */
+#ifndef FC_CPU_STREAM_H
+#define FC_CPU_STREAM_H
+
+#include "cpu/load.h"
+
+enum {
+    STREAM_KEYS = 64, /* a block: scored, then added, while K and V are in the cache */
+    STREAM_STRIDE = STREAM_KEYS + 16, /* floats from row to row of the scores */
+    STREAM_TOGETHER = 4 /* rows, and keys, that share a load */
+};
+
+#define STREAM_INLINE static inline __attribute__((always_inline))
+
+/* The query rows. dims are padded to whole vectors; q with zeros. */
+typedef struct stream_queries {
+    int64_t row_count;
+    const float *q;
+    int64_t q_stride;
+    float *scores; /* [row_count][STREAM_STRIDE], then the weights */
+    float *out;
+    int64_t out_stride;
+} stream_queries;
+
+/* Rows of K or V of one block of keys. */
+typedef struct stream_rows {
+    fc_type type; /* as they are to be read */
+    int64_t dim;
+    int64_t first, end; /* of the block's keys, those that are wanted */
+    const uint8_t *row[STREAM_KEYS];
+    float scale[STREAM_KEYS];
+    bool scaled;
+} stream_rows;
+
+/* Rows whose elements are not neighbours are copied; all others are read where they are. */
+static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t end,
+                        float *staging, stream_rows *found)
+{
+    const fc_type type = r->problem->kv_type;
+    const bool neighbours = r->strides->dim == 1;
+    int64_t index[STREAM_KEYS];
+    find_rows(r, block + first, end - first, index + first);
+    found->type = neighbours ? type : FC_F32;
+    found->dim = r->dim;
+    found->first = first;
+    found->end = end;
+    found->scaled = r->scales != NULL;
+    for (int64_t key = first; key < end; key++) {
+        float *copy = staging + key * r->dim;
+        found->scale[key] = key_scale(r, block + key);
+        found->row[key] = (const uint8_t *)copy;
+        if (neighbours)
+            found->row[key] = element_at(type, r->base, index[key]);
+        else
+            load_floats(type, r->base, index[key], r->strides->dim, r->dim, 1, copy);
+    }
+}
+
+/* The elements from `at` on that fill no vector, with zeros behind them. */
+static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
+{
+    uint8_t bytes[VEC_LANES * sizeof(float)] = {0};
+    const size_t size = fc_type_bytes(type);
+    memcpy(bytes, row + (size_t)at * size, (size_t)(dim - at) * size);
+    return vec_load_as(type, bytes);
+}
+
+static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
+{
+    return at + VEC_LANES <= dim ? vec_load_as(type, row + at * (int64_t)fc_type_bytes(type))
+                                 : stream_load_rest(type, row, at, dim);
+}
+
+STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
+                                   vec sum[STREAM_TOGETHER][4])
+{
+    FC_UNROLL
+    for (int row = 0; row < rows; row++) {
+        const vec left = vec_load(q + row * q_stride);
+        FC_UNROLL
+        for (int i = 0; i < 4; i++)
+            sum[row][i] = vec_fma(left, key[i], sum[row][i]);
+    }
+}
+
+/* Four keys: scores[row][0 … 3]. */
+STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
+                                     const uint8_t *const keys[4], int64_t dim, float *scores)
+{
+    const int64_t size = (int64_t)fc_type_bytes(type);
+    vec sum[STREAM_TOGETHER][4], key[4];
+    int64_t at = 0;
+    FC_UNROLL
+    for (int row = 0; row < rows; row++)
+        sum[row][0] = sum[row][1] = sum[row][2] = sum[row][3] = vec_zero();
+    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
+        FC_UNROLL
+        for (int i = 0; i < 4; i++)
+            key[i] = vec_load_as(type, keys[i] + at * size);
+        stream_multiply(rows, q + at, q_stride, key, sum);
+    }
+    if (at < dim) {
+        FC_UNROLL
+        for (int i = 0; i < 4; i++)
+            key[i] = stream_load_rest(type, keys[i], at, dim);
+        stream_multiply(rows, q + at, q_stride, key, sum);
+    }
+    FC_UNROLL
+    for (int row = 0; row < rows; row++)
+        vec_sum4(sum[row], scores + row * STREAM_STRIDE);
+}
+
+STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
+                                     const vec value[4], float *out, int64_t out_stride)
+{
+    FC_UNROLL
+    for (int row = 0; row < rows; row++) {
+        vec sum = vec_load(out + row * out_stride);
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            sum = vec_fma(weight[row][i], value[i], sum);
+        vec_store(out + row * out_stride, sum);
+    }
+}
+
+STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
+                                   const uint8_t *const *values, int64_t dim, float *out,
+                                   int64_t out_stride)
+{
+    const int64_t size = (int64_t)fc_type_bytes(type);
+    vec weight[STREAM_TOGETHER][4], value[4];
+    int64_t at = 0;
+    FC_UNROLL
+    for (int row = 0; row < rows; row++)
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
+    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            value[i] = vec_load_as(type, values[i] + at * size);
+        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
+    }
+    if (at < dim) {
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            value[i] = stream_load_rest(type, values[i], at, dim);
+        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
+    }
+}
+
+/* Where fewer than four keys are left the last one is scored again, past the end. */
+STREAM_INLINE void stream_score_rows(fc_type type, const stream_queries *s, const stream_rows *keys,
+                                     int64_t row, int rows)
+{
+    const int64_t last = keys->end - 1;
+    for (int64_t key = keys->first; key < keys->end; key += 4) {
+        const uint8_t *four[4];
+        for (int i = 0; i < 4; i++)
+            four[i] = keys->row[key + i < last ? key + i : last];
+        stream_score_four(type, rows, s->q + row * s->q_stride, s->q_stride, four, keys->dim,
+                          s->scores + row * STREAM_STRIDE + key);
+    }
+}
+
+STREAM_INLINE void stream_add_rows(fc_type type, const stream_queries *s, const stream_rows *values,
+                                   int64_t row, int rows)
+{
+    const float *weights = s->scores + row * STREAM_STRIDE;
+    float *out = s->out + row * s->out_stride;
+    int64_t key = values->first;
+    for (; key + 4 <= values->end; key += 4)
+        stream_add_some(type, rows, 4, weights + key, values->row + key, values->dim, out,
+                        s->out_stride);
+    for (; key < values->end; key++)
+        stream_add_some(type, rows, 1, weights + key, values->row + key, values->dim, out,
+                        s->out_stride);
+}
+
+STREAM_INLINE void stream_score_typed(fc_type type, const stream_queries *s,
+                                      const stream_rows *keys)
+{
+    int64_t row = 0;
+    for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)
+        stream_score_rows(type, s, keys, row, STREAM_TOGETHER);
+    for (; row < s->row_count; row++)
+        stream_score_rows(type, s, keys, row, 1);
+}
+
+STREAM_INLINE void stream_add_typed(fc_type type, const stream_queries *s,
+                                    const stream_rows *values)
+{
+    int64_t row = 0;
+    for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)
+        stream_add_rows(type, s, values, row, STREAM_TOGETHER);
+    for (; row < s->row_count; row++)
+        stream_add_rows(type, s, values, row, 1);
+}
+
+/* scores = q · k */
+static void stream_score(const stream_queries *s, const stream_rows *keys)
+{
+    switch (keys->type) {
+    case FC_F16: stream_score_typed(FC_F16, s, keys); break;
+    case FC_BF16: stream_score_typed(FC_BF16, s, keys); break;
+    case FC_F8_E4M3: stream_score_typed(FC_F8_E4M3, s, keys); break;
+    case FC_F8_E5M2: stream_score_typed(FC_F8_E5M2, s, keys); break;
+    default: stream_score_typed(FC_F32, s, keys);
+    }
+    for (int64_t row = 0; keys->scaled && row < s->row_count; row++)
+        for (int64_t key = keys->first; key < keys->end; key++)
+            s->scores[row * STREAM_STRIDE + key] *= keys->scale[key];
+}
+
+/* out += weight · v; the scales of v are already in the weights. */
+static void stream_add(const stream_queries *s, const stream_rows *values)
+{
+    switch (values->type) {
+    case FC_F16: stream_add_typed(FC_F16, s, values); break;
+    case FC_BF16: stream_add_typed(FC_BF16, s, values); break;
+    case FC_F8_E4M3: stream_add_typed(FC_F8_E4M3, s, values); break;
+    case FC_F8_E5M2: stream_add_typed(FC_F8_E5M2, s, values); break;
+    default: stream_add_typed(FC_F32, s, values);
+    }
+}
+
+/* The same for one row and one key, e.g. where other rows must not see the key. */
+static void stream_add_one(const stream_queries *s, const stream_rows *values, int64_t row,
+                           int64_t key)
+{
+    for (int64_t at = 0; at < values->dim; at += VEC_LANES) {
+        float *out = s->out + row * s->out_stride + at;
+        const vec value = stream_load(values->type, values->row[key], at, values->dim);
+        const vec weight = vec_set(s->scores[row * STREAM_STRIDE + key]);
+        vec_store(out, vec_fma(weight, value, vec_load(out)));
+    }
+}
+
+/* Whether 0 times any of them is 0. */
+static bool stream_is_tame(const stream_rows *values)
+{
+    vec zeros = vec_zero();
+    for (int64_t key = values->first; key < values->end; key++)
+        for (int64_t at = 0; at < values->dim; at += VEC_LANES)
+            zeros = vec_fma(stream_load(values->type, values->row[key], at, values->dim),
+                            vec_zero(), zeros);
+    return vec_sum(zeros) == 0;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* kernel_shape.h: how a kernel wants to be launched, said in its own file and read by the host out
+ * of the compiled binary, so that tile sizes and shared-memory sizes are written down once.
+ *
+ * A kernel NAME comes with a variable NAME_shape:
+ *     KERNEL_SHAPE(NAME, .query_tile = …) */
+#ifndef FC_CUDA_KERNEL_SHAPE_H
+#define FC_CUDA_KERNEL_SHAPE_H
+
+typedef struct kernel_shape {
+    int query_tile;   /* query rows a block owns */
+    int kv_tile;      /* keys a block takes at a time */
+    int threads;      /* of a block */
+    int shared_bytes; /* dynamic shared memory of a block */
+} kernel_shape;
+
+#endif

@@ -1,0 +1,42 @@
+/* ladder.h: one kernel per technique, from three scalar passes to a pipelined tensor-core kernel:
+ * how attention gets fast, measurable. docs/ladder.md tells what each rung teaches. */
+#ifndef FC_CUDA_LADDER_H
+#define FC_CUDA_LADDER_H
+
+#include "core/internal.h"
+
+/* In the order of the ladder, slow to fast. X(name, how it is launched, what it adds) */
+#define FC_LADDER_RUNGS(X)                                                            \
+    X(unfused, unfused, "scores, softmax and values as three kernels through memory") \
+    X(fused, plain, "one kernel: scalar, with an online softmax")                     \
+    X(tensor_scores, plain, "tensor cores for the scores alone")                      \
+    X(tensor_both, plain, "tensor cores for both products")                           \
+    X(warp_softmax, plain, "the lanes of a warp share a row's softmax")               \
+    X(wide_loads, plain, "16 bytes a load and store")                                 \
+    X(large_tiles, plain, "64 x 64 tiles in dynamic shared memory")                   \
+    X(registers, plain, "softmax and weights stay in registers")                      \
+    X(double_buffer, plain, "the next tile is copied while this one is used")         \
+    X(three_stages, plain, "two tiles are under way")                                 \
+    X(swizzle, plain, "XOR swizzle in place of padding")                              \
+    X(specialised, plain, "one warp copies, the others compute")                      \
+    X(persistent, persistent, "blocks stay and take tile after tile")                 \
+    X(split_keys, split_keys, "the keys of a tile split over blocks, then merged")    \
+    X(quantised, quantised, "FP8 inputs with scales per head")
+
+#define FC_LADDER_DECLARE(name, how, text) extern const fc_kernel fc_ladder_##name;
+FC_LADDER_RUNGS(FC_LADDER_DECLARE)
+#undef FC_LADDER_DECLARE
+
+#define FC_LADDER_ONE(name, how, text) +1
+enum { FC_LADDER_RUNG_COUNT = FC_LADDER_RUNGS(FC_LADDER_ONE) };
+#undef FC_LADDER_ONE
+
+/* The rungs in the ladder's order. */
+extern const fc_kernel *const fc_ladder[FC_LADDER_RUNG_COUNT];
+
+/* "ladder_swizzle_d64": the variant of variants.txt that serves the problem. */
+enum { FC_LADDER_VARIANT_BYTES = 64 };
+void fc_ladder_variant_name(const fc_kernel *rung, const fc_attention *problem,
+                            char name[FC_LADDER_VARIANT_BYTES]);
+
+#endif

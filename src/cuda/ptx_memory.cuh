@@ -1,0 +1,24 @@
+/* ptx_memory.cuh: 16 bytes at a time between global memory and registers. */
+#ifndef FC_PTX_MEMORY_CUH
+#define FC_PTX_MEMORY_CUH
+
+#include "ptx_common.cuh"
+
+/* For inputs that no thread writes during the launch: several loads may then be in flight. */
+static __device__ __forceinline__ uint4 load_global_16(const void *global)
+{
+    uint4 chunk;
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(chunk.x), "=r"(chunk.y), "=r"(chunk.z), "=r"(chunk.w)
+        : "l"(__cvta_generic_to_global(global)));
+    return chunk;
+}
+
+static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
+                 "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w)
+                 : "memory");
+}
+
+#endif

@@ -1,0 +1,177 @@
+/* services.c: memory and timing on a GPU, for the lab. */
+#include "cuda/services.h"
+
+#include "cuda/device.h"
+
+/* Runs `statement` with the device's context current. */
+#define WITHIN(device, status, statement)             \
+    do {                                              \
+        bool pushed_;                                 \
+        (status) = fc_cuda_enter((device), &pushed_); \
+        if ((status) == FC_OK) {                      \
+            statement;                                \
+            fc_cuda_leave(pushed_);                   \
+        }                                             \
+    } while (0)
+
+fc_status fc_cuda_allocate(fc_cuda_device *d, size_t bytes, void **memory)
+{
+    CUdeviceptr pointer = 0;
+    fc_status status;
+    WITHIN(d, status,
+           status =
+               fc_cuda_check(fc_cuda()->memory_allocate(&pointer, bytes), "allocating memory"));
+    *memory = (void *)(uintptr_t)pointer;
+    return status;
+}
+
+void fc_cuda_free(fc_cuda_device *d, void *memory)
+{
+    fc_status status;
+    if (memory)
+        WITHIN(d, status, fc_cuda()->memory_free((CUdeviceptr)(uintptr_t)memory));
+}
+
+fc_status fc_cuda_upload(fc_cuda_device *d, void *memory, const void *host, size_t bytes)
+{
+    fc_status status;
+    WITHIN(d, status,
+           status =
+               fc_cuda_check(fc_cuda()->copy_to_device((CUdeviceptr)(uintptr_t)memory, host, bytes),
+                             "copying to the device"));
+    return status;
+}
+
+fc_status fc_cuda_download(fc_cuda_device *d, void *host, const void *memory, size_t bytes)
+{
+    fc_status status;
+    WITHIN(d, status,
+           status =
+               fc_cuda_check(fc_cuda()->copy_to_host(host, (CUdeviceptr)(uintptr_t)memory, bytes),
+                             "copying from the device"));
+    return status;
+}
+
+fc_status fc_cuda_read_limits(fc_cuda_device *d, fc_cuda_limits *limits)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    *limits = (fc_cuda_limits){.compute_capability = d->compute_capability,
+                               .multiprocessors = d->multiprocessors,
+                               .shared_bytes_a_block = d->most_shared_bytes};
+    const struct {
+        CUdevice_attribute attribute;
+        int *value;
+    } wanted[] = {
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &limits->clock_khz},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &limits->memory_clock_khz},
+        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &limits->memory_bus_bits},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &limits->l2_bytes},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        FC_CUDA_TRY(cuda->device_attribute(wanted[i].value, wanted[i].attribute, d->device),
+                    "reading the device's limits");
+    return fc_cuda_check(cuda->driver_version(&limits->driver_version), "reading the version");
+}
+
+/* What a timing needs; whatever part exists is released at the end. */
+typedef struct timing {
+    fc_cuda_call call;
+    void *user;
+    CUstream stream;
+    CUevent start, stop;
+    CUgraph graph;
+    CUgraphExec replay; /* NULL: plain calls */
+} timing;
+
+static fc_status start_timing(timing *t)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    FC_CUDA_TRY(cuda->stream_create(&t->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+    FC_CUDA_TRY(cuda->event_create(&t->start, CU_EVENT_DEFAULT), "making an event");
+    return fc_cuda_check(cuda->event_create(&t->stop, CU_EVENT_DEFAULT), "making an event");
+}
+
+static void end_timing(timing *t)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    if (t->replay)
+        cuda->graph_exec_destroy(t->replay);
+    if (t->graph)
+        cuda->graph_destroy(t->graph);
+    if (t->start)
+        cuda->event_destroy(t->start);
+    if (t->stop)
+        cuda->event_destroy(t->stop);
+    if (t->stream)
+        cuda->stream_destroy(t->stream);
+}
+
+static fc_status call_in_a_row(const timing *t)
+{
+    for (int i = 0; i < FC_CUDA_CALLS_A_SAMPLE; i++)
+        FC_TRY(t->call(t->user, t->stream));
+    return FC_OK;
+}
+
+static fc_status capture(timing *t)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    FC_CUDA_TRY(cuda->capture_begin(t->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                "starting to capture");
+    const fc_status called = call_in_a_row(t);
+    const CUresult ended = cuda->capture_end(t->stream, &t->graph);
+    FC_TRY(called);
+    FC_CUDA_TRY(ended, "capturing a graph");
+    return fc_cuda_check(cuda->graph_instantiate(&t->replay, t->graph, 0), "making a graph");
+}
+
+static fc_status sample(const timing *t, double *seconds)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    float milliseconds = 0;
+    FC_CUDA_TRY(cuda->event_record(t->start, t->stream), "recording an event");
+    if (t->replay)
+        FC_CUDA_TRY(cuda->graph_launch(t->replay, t->stream), "replaying a graph");
+    else
+        FC_TRY(call_in_a_row(t));
+    FC_CUDA_TRY(cuda->event_record(t->stop, t->stream), "recording an event");
+    FC_CUDA_TRY(cuda->event_synchronize(t->stop), "waiting for the device");
+    FC_CUDA_TRY(cuda->event_milliseconds(&milliseconds, t->start, t->stop), "reading the time");
+    *seconds = (double)milliseconds / 1000 / FC_CUDA_CALLS_A_SAMPLE;
+    return FC_OK;
+}
+
+static fc_status take_samples(timing *t, bool graph, double *seconds, int count)
+{
+    enum { WARM_UP = 5 };
+    FC_TRY(start_timing(t));
+    if (graph)
+        FC_TRY(capture(t));
+    for (int i = -WARM_UP; i < count; i++)
+        FC_TRY(sample(t, &seconds[i < 0 ? 0 : i]));
+    return FC_OK;
+}
+
+static fc_status time_calls(fc_cuda_device *d, fc_cuda_call call, void *user, bool graph,
+                            double *seconds, int count)
+{
+    timing t = {.call = call, .user = user};
+    fc_status status;
+    WITHIN(d, status, {
+        status = take_samples(&t, graph, seconds, count);
+        end_timing(&t);
+    });
+    return status;
+}
+
+fc_status fc_cuda_time_graph(fc_cuda_device *d, fc_cuda_call call, void *user, double *seconds,
+                             int count)
+{
+    return time_calls(d, call, user, true, seconds, count);
+}
+
+fc_status fc_cuda_time_plain(fc_cuda_device *d, fc_cuda_call call, void *user, double *seconds,
+                             int count)
+{
+    return time_calls(d, call, user, false, seconds, count);
+}

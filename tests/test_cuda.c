@@ -1,0 +1,363 @@
+/* test_cuda.c: the CUDA backend against a driver that is told how to fail: every failure becomes a
+ * status and a sentence, and nothing stays held. No GPU is needed. */
+#include "cuda/device.h"
+#include "cuda/ladder/ladder.h"
+#include "cuda/services.h"
+#include "fake_cuda.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static fake_cuda *fake;
+static fake_cuda untouched;
+
+static int reset_fake(void **state)
+{
+    (void)state;
+    *fake = untouched;
+    return 0;
+}
+
+/* After each test: whatever went wrong in it, nothing is held and the caller's context is back. */
+static int nothing_is_held(void **state)
+{
+    (void)state;
+    assert_int_equal(fake->contexts_held, 0);
+    assert_int_equal(fake->contexts_pushed, 0);
+    assert_int_equal(fake->modules_held, 0);
+    assert_int_equal(fake->allocations_held, 0);
+    assert_int_equal(fake->streams_held, 0);
+    assert_int_equal(fake->events_held, 0);
+    assert_int_equal(fake->graphs_held, 0);
+    assert_int_equal(fake->replays_held, 0);
+    return 0;
+}
+
+static fc_status open_gpu(fc_context **context, const char *kernel)
+{
+    fc_context_options options = fc_context_options_init();
+    options.device_type = FC_CUDA;
+    options.kernel = kernel;
+    return fc_context_create(&options, context);
+}
+
+static fc_attention mission(void)
+{
+    fc_attention p = fc_attention_init();
+    p.batch = 1;
+    p.q_heads = p.kv_heads = 8;
+    p.q_length = p.kv_length = 512;
+    p.head_dim = 64;
+    p.q_type = FC_F16;
+    return p;
+}
+
+/* Addresses that nobody reads: the fake launches nothing. */
+static fc_buffers somewhere(void)
+{
+    static _Alignas(256) char memory[4 * 256];
+    fc_buffers b = fc_buffers_init();
+    b.q = memory;
+    b.k = memory + 256;
+    b.v = memory + 512;
+    b.out = memory + 768;
+    return b;
+}
+
+static void assert_says(const char *sentence)
+{
+    if (!strstr(fc_last_error(), sentence))
+        fail_msg("'%s' does not say '%s'", fc_last_error(), sentence);
+}
+
+/* The driver is opened once a process, so that what happens at its start is tried in children. */
+static int in_a_child(void (*test)(void))
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        test();
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#define CHILD_REQUIRES(condition)                                                        \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
+            fprintf(stderr, "%s failed; last error: %s\n", #condition, fc_last_error()); \
+            _exit(1);                                                                    \
+        }                                                                                \
+    } while (0)
+
+static void child_without_a_driver(void)
+{
+    fc_context *context;
+    setenv("FLASHCORE_CUDA_DRIVER", "/no/such/libcuda.so.1", 1);
+    CHILD_REQUIRES(fc_device_count(FC_CUDA) == 0);
+    CHILD_REQUIRES(open_gpu(&context, NULL) == FC_ERROR_NO_DEVICE);
+    CHILD_REQUIRES(strstr(fc_last_error(), "the CUDA driver cannot be opened: /no/such/"));
+}
+
+static void child_with_another_library(void)
+{
+    fc_context *context;
+    setenv("FLASHCORE_CUDA_DRIVER", "libm.so.6", 1);
+    CHILD_REQUIRES(open_gpu(&context, NULL) == FC_ERROR_NO_DEVICE);
+    CHILD_REQUIRES(strstr(fc_last_error(), "is too old: it lacks cuInit"));
+}
+
+static void child_with_a_driver_that_does_not_start(void)
+{
+    fc_context *context;
+    fake->init_result = CUDA_ERROR_UNKNOWN;
+    CHILD_REQUIRES(open_gpu(&context, NULL) == FC_ERROR_NO_DEVICE);
+    CHILD_REQUIRES(strstr(fc_last_error(), "the CUDA driver does not start: CUDA_ERROR_UNKNOWN"));
+}
+
+static void child_without_a_device(void)
+{
+    fc_context *context;
+    fake->device_count = 0;
+    CHILD_REQUIRES(open_gpu(&context, NULL) == FC_ERROR_NO_DEVICE);
+    CHILD_REQUIRES(strstr(fc_last_error(), "CUDA device 0 is not here; there are 0"));
+}
+
+static void test_a_machine_without_cuda_says_why(void **state)
+{
+    (void)state;
+    assert_int_equal(in_a_child(child_without_a_driver), 0);
+    assert_int_equal(in_a_child(child_with_another_library), 0);
+    assert_int_equal(in_a_child(child_with_a_driver_that_does_not_start), 0);
+    assert_int_equal(in_a_child(child_without_a_device), 0);
+}
+
+static void test_a_context_that_cannot_be_had_is_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fake->retain_result = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(open_gpu(&context, NULL), FC_ERROR_MEMORY);
+    assert_says("taking the primary context: CUDA_ERROR_OUT_OF_MEMORY (2): the fake driver");
+    assert_null(context);
+}
+
+static void test_a_kernel_of_another_architecture_is_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    fake->load_result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_DRIVER);
+    assert_says("loading the binary of ladder_fused_d64: CUDA_ERROR_NO_BINARY_FOR_GPU (209)");
+    fake->load_result = CUDA_SUCCESS; /* and it works once the driver does */
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_OK);
+    fc_plan_destroy(plan);
+    fc_context_destroy(context);
+}
+
+static void test_an_older_gpu_is_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    fake->compute_major = 7;
+    fake->compute_minor = 5;
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("kernel 'ladder_fused' is forced, but refuses: compute capability 7.5");
+    fc_context_destroy(context);
+}
+
+static void test_a_kernel_too_large_for_the_gpu_is_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    fake->shared_bytes_a_block = 1024;
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("bytes of shared memory a block, Fake GPU 0 has 1024");
+    fc_context_destroy(context);
+}
+
+static void test_a_failing_launch_is_reported(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    fake->launch_result = CUDA_ERROR_LAUNCH_FAILED;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_DRIVER);
+    assert_says("launching a kernel: CUDA_ERROR_LAUNCH_FAILED (719): the fake driver");
+    fc_context_destroy(context);
+}
+
+static void test_a_run_launches_into_the_callers_stream_and_does_nothing_else(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(fc_attend(context, &p, &b, (fc_stream)&p), FC_OK);
+    assert_int_equal(fake->launches, 3);
+    assert_int_equal(fake->modules_held, 1);
+    assert_int_equal(fake->allocations_held, 0);
+    assert_int_equal(fake->synchronisations, 0);
+    assert_ptr_equal(fake->last_launch.hStream, &p);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.gridDimZ, 1);
+    assert_int_equal(fake->last_launch.numAttrs, 0);
+    fc_context_destroy(context);
+}
+
+static void test_the_callers_context_is_used_and_left_current(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    fake->current = (CUcontext)&p;
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fake->contexts_held, 0);
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_ptr_equal(fake->current, &p);
+    fc_context_destroy(context);
+}
+
+static void test_a_workspace_is_never_made_behind_the_callers_back(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "ladder_unfused"), FC_OK);
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_WORKSPACE);
+    assert_says("the workspace holds 0 bytes, the kernel needs 8388608");
+    assert_int_equal(fake->launches, 0);
+    fc_context_destroy(context);
+}
+
+static void test_a_pointer_the_kernel_cannot_load_from_is_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    fc_buffers b = somewhere();
+    b.k = (const char *)b.k + 2;
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_INVALID);
+    assert_says("is not aligned to the 16 bytes");
+    fc_context_destroy(context);
+}
+
+static void test_backward_on_a_gpu_says_that_there_is_none(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    const fc_gradients g = fc_gradients_init();
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_OK);
+    assert_null(fc_plan_kernel(plan, FC_BACKWARD));
+    assert_int_equal(fc_plan_backward(plan, &b, &g, NULL), FC_ERROR_UNSUPPORTED);
+    assert_says("no backward kernel accepts this problem");
+    fc_plan_destroy(plan);
+    fc_context_destroy(context);
+}
+
+static void test_the_launch_helper_passes_clusters_and_dependent_launch_on(void **state)
+{
+    (void)state;
+    fc_context *context;
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
+    const fc_cuda_function *function;
+    assert_int_equal(fc_cuda_find_function(context->cuda, fc_cuda_find_variant("ladder_fused_d64"),
+                                           "ladder_fused_d64", &function),
+                     FC_OK);
+    const fc_cuda_launch launch = {
+        .function = function, .grid = {4, 1, 1}, .cluster = 2, .dependent = true, .args = &launch};
+    assert_int_equal(fc_cuda_run(context->cuda, &launch, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.numAttrs, 2);
+    assert_int_equal(fake->last_attributes[0].id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    assert_int_equal(fake->last_attributes[0].value.clusterDim.x, 2);
+    assert_int_equal(fake->last_attributes[1].id,
+                     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+    fc_context_destroy(context);
+}
+
+static fc_status count_call(void *user, fc_stream stream)
+{
+    (void)stream;
+    return ++*(int *)user == 7 ? fc_fail(FC_ERROR_DRIVER, "the seventh call fails") : FC_OK;
+}
+
+static void test_timing_releases_what_it_took(void **state)
+{
+    (void)state;
+    fc_context *context;
+    double seconds[3];
+    int calls = 100;
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
+    assert_int_equal(fc_cuda_time_graph(context->cuda, count_call, &calls, seconds, 3), FC_OK);
+    assert_int_equal(calls, 100 + FC_CUDA_CALLS_A_SAMPLE);
+    assert_true(seconds[2] == 0.001 / FC_CUDA_CALLS_A_SAMPLE);
+    calls = 0;
+    assert_int_equal(fc_cuda_time_plain(context->cuda, count_call, &calls, seconds, 3),
+                     FC_ERROR_DRIVER);
+    calls = 0;
+    assert_int_equal(fc_cuda_time_graph(context->cuda, count_call, &calls, seconds, 3),
+                     FC_ERROR_DRIVER);
+    fake->allocate_result = CUDA_ERROR_OUT_OF_MEMORY;
+    void *memory;
+    assert_int_equal(fc_cuda_allocate(context->cuda, 1, &memory), FC_ERROR_MEMORY);
+    assert_null(memory);
+    fc_context_destroy(context);
+}
+
+int main(void)
+{
+    setenv("FLASHCORE_CUDA_DRIVER", FAKE_CUDA_LIBRARY, 1);
+    void *library = dlopen(FAKE_CUDA_LIBRARY, RTLD_NOW);
+    fake = library ? dlsym(library, "fake_cuda_state") : NULL;
+    if (!fake) {
+        fprintf(stderr, "the fake driver cannot be opened: %s\n", dlerror());
+        return 1;
+    }
+    untouched = *fake;
+#define TEST(name) cmocka_unit_test_setup_teardown(name, reset_fake, nothing_is_held)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_machine_without_cuda_says_why),
+        TEST(test_a_context_that_cannot_be_had_is_refused),
+        TEST(test_a_kernel_of_another_architecture_is_refused),
+        TEST(test_an_older_gpu_is_refused),
+        TEST(test_a_kernel_too_large_for_the_gpu_is_refused),
+        TEST(test_a_failing_launch_is_reported),
+        TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),
+        TEST(test_the_callers_context_is_used_and_left_current),
+        TEST(test_a_workspace_is_never_made_behind_the_callers_back),
+        TEST(test_a_pointer_the_kernel_cannot_load_from_is_refused),
+        TEST(test_backward_on_a_gpu_says_that_there_is_none),
+        TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
+        TEST(test_timing_releases_what_it_took),
+    };
+    return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
+}
