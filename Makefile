@@ -17,7 +17,9 @@ FOREIGN = $(if $(filter aarch64,$(shell uname -m)),x86_64,aarch64)
 # $(call check,preset): configure, build and run the tests of that preset.
 define check
 	cmake --preset $(1)
-	cmake --build --preset $(1)
+	@start=$$(date +%s) && cmake --build --preset $(1) && \
+	    echo "$(1): built in $$(($$(date +%s) - start)) s;" \
+	    "$$(find build/$(1)/src -name 'libflashcore.so.*.*' -exec stat -c '%s bytes' {} +)"
 	ctest --preset $(1) --parallel $$(nproc)
 endef
 
@@ -63,8 +65,12 @@ test-cross: deps-test
 fuzz: deps-test
 	cmake --preset fuzz
 	cmake --build --preset fuzz
-	build/fuzz/tests/fuzz/fuzz_problem -runs=$(RUNS) tests/fuzz/seeds-problem
-	build/fuzz/tests/fuzz/fuzz_npy -runs=$(RUNS) tests/fuzz/seeds-npy
+	for target in problem npy; do \
+		mkdir -p build/fuzz/corpus-$$target && \
+		build/fuzz/tests/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=1024 -timeout=20 \
+			-print_final_stats=1 -artifact_prefix=build/fuzz/ \
+			build/fuzz/corpus-$$target tests/fuzz/seeds-$$target || exit 1; \
+	done
 
 format: deps-test
 	scripts/format

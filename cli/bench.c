@@ -1,4 +1,5 @@
 /* bench.c: `flashcore bench`: whole calls, timed after their result was right. */
+#include "core/internal.h"
 #include "device.h"
 #include "measure.h"
 #include "output.h"
@@ -107,10 +108,14 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
 
 static void add_measurement(text_table *table, const cli_measurement *measured)
 {
-    char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES];
+    char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES],
+        plain[CLI_DURATION_BYTES];
     table_cell(table, "%s", cli_duration(measured->times.p10, p10));
     table_cell(table, "%s", cli_duration(measured->times.p50, p50));
     table_cell(table, "%s", cli_duration(measured->times.p90, p90));
+    table_cell(table, "%s",
+               measured->times.plain_p50 > 0 ? cli_duration(measured->times.plain_p50, plain)
+                                             : "-");
     table_cell(table, "%zu", measured->times.calls);
     table_cell(table, "%.4g", cli_tflops(measured));
     table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
@@ -136,9 +141,10 @@ static void print_notes(const bench_report *report)
 
 static void print_text(const bench_report *report)
 {
-    printf("%s; whole calls, after a check of the result\n\n", fc_context_device(report->context));
-    text_table table = table_start("lllrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
-                                   "calls", "TFLOP/s", "GB/s", "max error");
+    printf("%s; whole calls%s, after a check of the result\n\n", fc_context_device(report->context),
+           report->context->cuda ? " as replays of a CUDA graph (plain: p50 without)" : "");
+    text_table table = table_start("lllrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
+                                   "plain", "calls", "TFLOP/s", "GB/s", "max error");
     for (size_t index = 0; index < report->count; index++) {
         const cli_measurement *measured = &report->rows[index].measurement;
         char text[CLI_PROBLEM_TEXT_BYTES] = "";
@@ -149,7 +155,7 @@ static void print_text(const bench_report *report)
         if (measured->timed)
             add_measurement(&table, measured);
         else
-            for (int column = 0; column < 7; column++)
+            for (int column = 0; column < 8; column++)
                 table_cell(&table, "-");
     }
     table_print(&table, stdout);

@@ -7,9 +7,10 @@
 
 enum {
     PROBLEM = CLI_BENCH | CLI_KERNELS,
+    SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
     CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS,
-    REPORT = CONTEXT | CLI_INFO
+    REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES
 };
 
 const char *const cli_input_names[CLI_INPUT_COUNT] = {
@@ -60,16 +61,16 @@ const cli_option cli_options[] = {
     {"offset", "N", "offset of the dropout", CLI_RUN, cli_set_unsigned, FIELD(dropout_offset)},
 
     /* The problem. */
-    {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", PROBLEM,
+    {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", SIZES,
      cli_set_shape, 0},
-    {"batch", "N", "sequences (default 1)", PROBLEM, cli_set_size, FIELD(problem.batch)},
-    {"heads", "N", "query heads (default 8)", PROBLEM, cli_set_size, FIELD(problem.q_heads)},
-    {"kv-heads", "N", "KV heads (default: as many as query heads)", PROBLEM, cli_set_size,
+    {"batch", "N", "sequences (default 1)", SIZES, cli_set_size, FIELD(problem.batch)},
+    {"heads", "N", "query heads (default 8)", SIZES, cli_set_size, FIELD(problem.q_heads)},
+    {"kv-heads", "N", "KV heads (default: as many as query heads)", SIZES, cli_set_size,
      FIELD(problem.kv_heads)},
-    {"q-length", "N", "query length (default 512)", PROBLEM, cli_set_size, FIELD(problem.q_length)},
-    {"kv-length", "N", "key length (default: the query length)", PROBLEM, cli_set_size,
+    {"q-length", "N", "query length (default 512)", SIZES, cli_set_size, FIELD(problem.q_length)},
+    {"kv-length", "N", "key length (default: the query length)", SIZES, cli_set_size,
      FIELD(problem.kv_length)},
-    {"head-dim", "N", "elements of a query and a key (default 64)", PROBLEM, cli_set_size,
+    {"head-dim", "N", "elements of a query and a key (default 64)", SIZES, cli_set_size,
      FIELD(problem.head_dim)},
     {"value-dim", "N", "elements of a value (default: as of a key)", PROBLEM, cli_set_size,
      FIELD(problem.value_dim)},
@@ -111,8 +112,8 @@ const cli_option cli_options[] = {
     /* The case list. */
     {"filter", "PATTERN",
      "only cases whose name or group holds PATTERN, or matches it where it "
-     "has *, ? or [",
-     CLI_CHECK, cli_set_text, FIELD(filter)},
+     "has *, ? or [; of resources: only kernels whose name holds it",
+     CLI_CHECK | CLI_RESOURCES, cli_set_text, FIELD(filter)},
     {"case", "NAME", "only the case of exactly this name", CLI_CHECK, cli_set_text,
      FIELD(case_name)},
     {"list", NULL, "print the names of the cases and run nothing", CLI_CHECK, cli_set_switch,
@@ -121,8 +122,19 @@ const cli_option cli_options[] = {
     /* Timing. */
     {"set", "mission|standard", "which shapes to time when none is given (default standard)",
      CLI_BENCH, cli_set_text, FIELD(bench_set)},
-    {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH,
+    {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH | CLI_LADDER,
      cli_set_seconds, FIELD(seconds)},
+
+    /* The ladder and the compiler's reports. */
+    {"without", "TECHNIQUE",
+     "compare the rungs that use a technique with and without it: tensor-scores, tensor-out, "
+     "warp-softmax, wide-access, cp-async or swizzle",
+     CLI_LADDER, cli_set_text, FIELD(without)},
+    {"macro", "NAME=VALUE", "compare the rungs that have a macro with it set so: KV_TILE=32",
+     CLI_LADDER, cli_set_text, FIELD(macro)},
+    {"svg", "FILE", "draw the times", CLI_LADDER, cli_set_text, FIELD(svg_path)},
+    {"registers", "N", "hold every kernel to N registers in place of its own budget", CLI_RESOURCES,
+     cli_set_rows, FIELD(most_registers)},
 
     /* The device. */
     {"backend", "cpu|cuda", "where to run (default cpu)", CONTEXT & ~(unsigned)CLI_DEMO,

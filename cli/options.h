@@ -14,10 +14,12 @@ enum {
     CLI_BENCH = 1 << 3,
     CLI_KERNELS = 1 << 4,
     CLI_INFO = 1 << 5,
-    CLI_MANUAL = 1 << 6,
-    CLI_COMPLETION = 1 << 7,
-    CLI_HELP = 1 << 8,
-    CLI_EVERY_VERB = (1 << 9) - 1
+    CLI_LADDER = 1 << 6,
+    CLI_RESOURCES = 1 << 7,
+    CLI_MANUAL = 1 << 8,
+    CLI_COMPLETION = 1 << 9,
+    CLI_HELP = 1 << 10,
+    CLI_EVERY_VERB = (1 << 11) - 1
 };
 
 typedef int32_t cli_layout;
@@ -65,6 +67,10 @@ typedef struct cli_arguments {
 
     const char *filter;
     const char *case_name;
+    int64_t most_registers;
+    const char *without;
+    const char *macro;
+    const char *svg_path;
     int32_t list;
 
     const char *json_path; /* NULL or "-": stdout */

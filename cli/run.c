@@ -166,8 +166,8 @@ static bool compute(const cli_arguments *arguments, const cli_inputs *inputs, ru
     const npy_array *q = &inputs->arrays[CLI_Q];
     npy_array out = make_out(&report->problem, q), lse = make_lse(&report->problem, q);
     report->kernel = fc_plan_kernel(plan, FC_FORWARD);
-    bool ok = run_plan(arguments, inputs, plan, &out, &lse, report) &&
-              write_outputs(report, &out, &lse);
+    bool ok =
+        run_plan(arguments, inputs, plan, &out, &lse, report) && write_outputs(report, &out, &lse);
     npy_free(&out);
     npy_free(&lse);
     fc_plan_destroy(plan);

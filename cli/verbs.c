@@ -63,6 +63,30 @@ const cli_verb cli_verbs[] = {
         .run = cli_kernels,
     },
     {
+        .name = "ladder",
+        .bit = CLI_LADDER,
+        .summary = "what each technique buys: one CUDA kernel per idea, checked and timed",
+        .description =
+            "Runs every rung of the ladder on a CUDA device: checks its result against double "
+            "precision, then times it, and shows the gain over the rung below. A technique can be "
+            "left out of the rungs that use it, which compiles them anew. docs/ladder.md tells "
+            "what each rung teaches.",
+        .examples = {"ladder", "ladder --shape 4,16,2048,128 --svg ladder.svg",
+                     "ladder --without swizzle", "ladder --macro STAGES=2"},
+        .run = cli_ladder,
+    },
+    {
+        .name = "resources",
+        .bit = CLI_RESOURCES,
+        .summary = "registers, shared memory and spills of every CUDA kernel",
+        .description =
+            "Prints what the compiler said of every CUDA kernel in this program, against the "
+            "budget in src/cuda/variants.txt. The exit status is 1 when a kernel is over its "
+            "budget. Needs no GPU.",
+        .examples = {"resources", "resources --filter swizzle", "resources --registers 64"},
+        .run = cli_resources,
+    },
+    {
         .name = "info",
         .bit = CLI_INFO,
         .summary = "version, build, devices, environment",

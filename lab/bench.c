@@ -68,7 +68,8 @@ static fc_status call_gpu(void *user, fc_stream stream)
     return fc_plan_forward(call->plan, call->buffers, stream);
 }
 
-/* Samples of FC_CUDA_CALLS_A_SAMPLE calls each. The first tells how many of them fit into the time. */
+/* Samples of FC_CUDA_CALLS_A_SAMPLE calls each. The first tells how many of them fit into the time.
+ */
 static fc_status time_on_gpu(const fc_plan *plan, const fc_buffers *buffers, double seconds,
                              double *samples, bench_times *times)
 {

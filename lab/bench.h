@@ -12,7 +12,8 @@ typedef struct bench_times {
     double p10;
     double p50;
     double p90;
-    double plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
+    double
+        plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
 } bench_times;
 
 /* Calls plan's forward until `seconds` have passed, after one call that is not counted; at least

@@ -240,7 +240,7 @@ static fc_status upload_inputs(const lab_tensors *t)
         const lab_buffer *buffer = &t->buffer[tensor];
         if (buffer->name && !buffer->borrowed)
             status = t->memory.upload(t->memory.user, buffer->memory, buffer->image,
-                                       lab_buffer_bytes(buffer));
+                                      lab_buffer_bytes(buffer));
     }
     return status;
 }

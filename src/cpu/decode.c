@@ -60,13 +60,14 @@ typedef struct decode_scratch {
     query_row *rows; /* [row_count] */
     float *q;        /* [row_count][depth] */
     float *scores;   /* [row_count][STREAM_STRIDE] */
-    float *staging;  /* [STREAM_KEYS][depth or columns] */
+    float *keys;     /* [STREAM_KEYS][depth], where they can't be read in place */
+    float *values;   /* [STREAM_KEYS][columns], likewise; one row is a merged result */
 } decode_scratch;
 
 static int64_t scratch_bytes(const decode_shape *s)
 {
-    const int64_t widest = s->depth > s->columns ? s->depth : s->columns;
-    const int64_t floats = s->row_count * (s->depth + STREAM_STRIDE) + STREAM_KEYS * widest;
+    const int64_t floats =
+        s->row_count * (s->depth + STREAM_STRIDE) + STREAM_KEYS * (s->depth + s->columns);
     return round_up(s->row_count * (int64_t)sizeof(query_row) + floats * (int64_t)sizeof(float),
                     FC_WORKSPACE_ALIGNMENT);
 }
@@ -90,7 +91,8 @@ static decode_scratch scratch_of(const fc_attention *p, const decode_shape *s, v
     decode_scratch scratch = {.rows = (query_row *)(void *)base};
     scratch.q = (float *)(void *)(scratch.rows + s->row_count);
     scratch.scores = scratch.q + s->row_count * s->depth;
-    scratch.staging = scratch.scores + s->row_count * STREAM_STRIDE;
+    scratch.keys = scratch.scores + s->row_count * STREAM_STRIDE;
+    scratch.values = scratch.keys + STREAM_KEYS * s->depth;
     return scratch;
 }
 
@@ -154,8 +156,8 @@ static void weigh_row(const decode *w, int64_t i, int64_t block, const stream_ro
     query_row *row = &w->scratch.rows[i];
     float *scores = queries->scores + i * STREAM_STRIDE;
     float *out = queries->out + i * queries->out_stride;
-    const key_span span = {.first = values->first / VEC_LANES * VEC_LANES,
-                           .end = round_up(values->end, VEC_LANES)};
+    const key_span span = {.first = values->first / SCORE_STEP * SCORE_STEP,
+                           .end = round_up(values->end, SCORE_STEP)};
     const key_span mine = span_in_block(row->first_key, row->end_key, block, values->end);
     adjust_scores(&w->rules, &w->sequence, row, block, span, mine, scores);
     for (int64_t key = values->first; hidden && key < values->end; key++)
@@ -177,28 +179,34 @@ static bool rows_differ(const decode *w, key_span all)
     return false;
 }
 
-static void attend_block(const decode *w, const stream_queries *queries, int64_t block,
-                         key_span all)
+/* K or V of the keys of `all` that lie in the block. */
+static void find_block(const decode *w, bool values, int64_t block, key_span all,
+                       stream_rows *found)
 {
-    const key_rows keys = key_rows_of(w->p, w->b, &w->sequence, w->kv_head, false);
-    const key_rows values = key_rows_of(w->p, w->b, &w->sequence, w->kv_head, true);
+    const key_rows rows = key_rows_of(w->p, w->b, &w->sequence, w->kv_head, values);
     const key_span seen = span_in_block(all.first, all.end, block, STREAM_KEYS);
-    stream_rows rows;
-    if (seen.first >= seen.end)
-        return;
-    stream_find(&keys, block, seen.first, seen.end, w->scratch.staging, &rows);
-    stream_score(queries, &rows);
-    stream_find(&values, block, seen.first, seen.end, w->scratch.staging, &rows);
-    const bool careful = rows_differ(w, all) && !stream_is_tame(&rows);
+    stream_find(&rows, block, seen.first, seen.end > seen.first ? seen.end : seen.first,
+                values ? w->scratch.values : w->scratch.keys, found);
+}
+
+/* keys are those of this block, and those of the next one on return. */
+static void attend_block(const decode *w, const stream_queries *queries, int64_t block,
+                         key_span all, stream_rows *keys)
+{
+    stream_rows values;
     bool hidden[STREAM_KEYS];
+    find_block(w, true, block, all, &values);
+    stream_score(queries, keys, &values);
+    find_block(w, false, block + STREAM_KEYS, all, keys);
+    const bool careful = rows_differ(w, all) && !stream_is_tame(&values);
     for (int64_t i = 0; i < w->row_count; i++) {
-        weigh_row(w, i, block, &rows, queries, careful ? hidden : NULL);
-        for (int64_t key = seen.first; careful && key < seen.end; key++)
+        weigh_row(w, i, block, &values, queries, careful ? hidden : NULL);
+        for (int64_t key = values.first; careful && key < values.end; key++)
             if (!hidden[key])
-                stream_add_one(queries, &rows, i, key);
+                stream_add_one(queries, &values, i, key);
     }
     if (!careful)
-        stream_add(queries, &rows);
+        stream_add(queries, &values, keys);
 }
 
 /* The keys that any of the rows may see, within the chunk. */
@@ -229,9 +237,12 @@ static void attend_chunk(decode *w, int64_t chunk)
         memset(queries.out + i * queries.out_stride, 0,
                (size_t)w->shape.columns * sizeof *queries.out);
     const key_span all = keys_of_chunk(w, chunk);
-    for (int64_t block = all.first / STREAM_KEYS * STREAM_KEYS; block < all.end;
-         block += STREAM_KEYS)
-        attend_block(w, &queries, block, all);
+    const int64_t first = all.first / STREAM_KEYS * STREAM_KEYS;
+    stream_rows keys;
+    if (first < all.end)
+        find_block(w, false, first, all, &keys);
+    for (int64_t block = first; block < all.end; block += STREAM_KEYS)
+        attend_block(w, &queries, block, all, &keys);
     for (int64_t i = 0; i < w->row_count; i++)
         *(partial *)(void *)partial_at(w, chunk, i) =
             (partial){.top = w->scratch.rows[i].top, .sum = w->scratch.rows[i].sum};
@@ -243,7 +254,7 @@ static void merge_row(decode *w, int64_t i)
     const int64_t keys = chunk_keys(w->sequence.kv_rows), columns = w->shape.columns;
     const int64_t head = w->kv_head * w->shape.group + i % w->shape.group;
     query_row row = query_row_at(w->p, &w->sequence, head, i / w->shape.group);
-    float *out = w->scratch.staging;
+    float *out = w->scratch.values;
     memset(out, 0, (size_t)columns * sizeof *out);
     for (int64_t chunk = 0; chunk * keys < w->sequence.kv_rows; chunk++) {
         const float *part = partial_at(w, chunk, i);

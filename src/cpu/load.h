@@ -10,15 +10,27 @@ static inline int64_t round_up(int64_t value, int64_t step)
     return (value + step - 1) / step * step;
 }
 
+/* fc_type_bytes for the compiler to see through. */
+static inline int64_t element_bytes(fc_type type)
+{
+    switch (type) {
+    case FC_F64: return 8;
+    case FC_F32: return 4;
+    case FC_F16:
+    case FC_BF16: return 2;
+    default: return 1;
+    }
+}
+
 static inline const uint8_t *element_at(fc_type type, const void *base, int64_t index)
 {
-    return (const uint8_t *)base + index * (int64_t)fc_type_bytes(type);
+    return (const uint8_t *)base + index * element_bytes(type);
 }
 
 static inline void load_neighbours(fc_type type, const uint8_t *from, int64_t count, float factor,
                                    float *to)
 {
-    const int64_t bytes = (int64_t)fc_type_bytes(type);
+    const int64_t bytes = element_bytes(type);
     const vec factors = vec_set(factor);
     int64_t i = 0;
     for (; i + VEC_LANES <= count; i += VEC_LANES)
@@ -49,7 +61,7 @@ static inline void store_floats(fc_type type, void *base, int64_t index, int64_t
                                 int64_t count, float factor, const float *values)
 {
     const vec factors = vec_set(factor);
-    uint8_t *to = (uint8_t *)base + index * (int64_t)fc_type_bytes(type);
+    uint8_t *to = (uint8_t *)base + index * element_bytes(type);
     int64_t i = 0;
     if (stride == 1 && type != FC_F64)
         for (; i + VEC_LANES <= count; i += VEC_LANES) {

@@ -43,9 +43,13 @@ typedef struct matmul_step {
 /* Not inlined: within a large function the loop's pointers would not stay in registers. */
 static __attribute__((noinline)) void matmul(const matmul_step *s)
 {
-    for (int64_t panel = 0; panel < s->panels; panel++)
-        matmul_block(s->a, s->a_stride, s->b + panel * s->panel_stride, s->depth,
-                     s->c + panel * MATMUL_COLUMNS, s->c_stride, s->accumulate);
+    const operand *b = s->b;
+    float *c = s->c;
+    for (int64_t panel = 0; panel < s->panels; panel++) {
+        matmul_block(s->a, s->a_stride, b, s->depth, c, s->c_stride, s->accumulate);
+        b += s->panel_stride;
+        c += MATMUL_COLUMNS;
+    }
 }
 
 /* to[column] += factor · (row k of the panel) */

@@ -63,11 +63,15 @@ static void pack_keys(const key_rows *r, int64_t first, int64_t count, int64_t d
     }
 }
 
-static inline void copy_panel_row(const operand *row, int64_t stride, operand *to)
+static inline void copy_panel_row(const operand *restrict row, int64_t stride, operand *restrict to)
 {
-    for (int column = 0; column < MATMUL_COLUMNS; column++)
-        for (int i = 0; i < OPERAND_PAIR; i++)
-            to[column * OPERAND_PAIR + i] = row[i * stride + column];
+    if (OPERAND_PAIR == 1)
+        memcpy(to, row, MATMUL_COLUMNS * sizeof *to);
+    else
+        for (int column = 0; column < MATMUL_COLUMNS; column++) {
+            to[2 * column] = row[column];
+            to[2 * column + 1] = row[stride + column];
+        }
 }
 
 /* Values stay rows. Says whether all are tame: a weight of 0 then silences them. */

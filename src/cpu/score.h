@@ -1,5 +1,6 @@
 /* score.h: one query row against one block of keys: from q·k to softmax weights. Keys are counted
- * from the first one of the block; vectors cover whole multiples of VEC_LANES. */
+ * from the first one of the block; a span that vectors walk begins and ends at a multiple of
+ * SCORE_STEP, two vectors, which share the latency of the exponential's long chain. */
 #ifndef FC_CPU_SCORE_H
 #define FC_CPU_SCORE_H
 
@@ -10,6 +11,8 @@
 
 #define LOG2_E 1.44269504088896340736
 #define LN_2 0.69314718055994530942
+
+enum { SCORE_STEP = 2 * VEC_LANES };
 
 typedef struct key_span {
     int64_t first, end;
@@ -170,10 +173,12 @@ static void dropout_factors(const score_rules *rules, const fc_sequence *s, cons
 /* Takes the span's scores into the row's top and returns by what its older sums shrink. */
 static inline float raise_top(query_row *row, key_span span, float scale, const float *scores)
 {
-    vec high = vec_set(-INFINITY);
-    for (int64_t j = span.first; j < span.end; j += VEC_LANES)
-        high = vec_max(high, vec_load(scores + j));
-    const float old = row->top, highest = vec_highest(high) * scale;
+    vec high[2] = {vec_set(-INFINITY), vec_set(-INFINITY)};
+    for (int64_t j = span.first; j < span.end; j += SCORE_STEP) {
+        high[0] = vec_max(high[0], vec_load(scores + j));
+        high[1] = vec_max(high[1], vec_load(scores + j + VEC_LANES));
+    }
+    const float old = row->top, highest = vec_highest(vec_max(high[0], high[1])) * scale;
     if (!(highest > old))
         return 1;
     const float shrink = exp2f(old - highest);
@@ -190,15 +195,19 @@ static inline float weigh_scores(query_row *row, key_span span, float scale, con
     const float shrink = raise_top(row, span, scale, scores);
     const vec scales = vec_set(scale);
     const vec base = vec_set(row->top == -INFINITY ? 0 : -row->top);
-    vec sum = vec_zero();
-    for (int64_t j = span.first; j < span.end; j += VEC_LANES) {
-        vec weight = vec_exp2(vec_fma(vec_load(scores + j), scales, base));
-        sum = vec_add(sum, weight);
-        if (factors)
-            weight = vec_mul(weight, vec_load(factors + j));
-        operand_store(weights + j, weight);
+    vec sum[2] = {vec_zero(), vec_zero()};
+    for (int64_t j = span.first; j < span.end; j += SCORE_STEP) {
+        FC_UNROLL
+        for (int i = 0; i < 2; i++) {
+            const int64_t at = j + i * VEC_LANES;
+            vec weight = vec_exp2(vec_fma(vec_load(scores + at), scales, base));
+            sum[i] = vec_add(sum[i], weight);
+            if (factors)
+                weight = vec_mul(weight, vec_load(factors + at));
+            operand_store(weights + at, weight);
+        }
     }
-    row->sum += vec_sum(sum);
+    row->sum += vec_sum(vec_add(sum[0], sum[1]));
     return shrink;
 }
 

@@ -61,15 +61,25 @@ static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t
 static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
 {
     uint8_t bytes[VEC_LANES * sizeof(float)] = {0};
-    const size_t size = fc_type_bytes(type);
+    const size_t size = (size_t)element_bytes(type);
     memcpy(bytes, row + (size_t)at * size, (size_t)(dim - at) * size);
     return vec_load_as(type, bytes);
 }
 
 static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
 {
-    return at + VEC_LANES <= dim ? vec_load_as(type, row + at * (int64_t)fc_type_bytes(type))
+    return at + VEC_LANES <= dim ? vec_load_as(type, row + at * element_bytes(type))
                                  : stream_load_rest(type, row, at, dim);
+}
+
+/* Asks for four keys' rows of what is wanted next: with few operations per byte it is the waiting
+ * for memory that counts. */
+static inline void stream_prefetch(const stream_rows *next, int64_t key)
+{
+    const int64_t bytes = next->dim * element_bytes(next->type);
+    for (int64_t i = key; i < key + 4; i++)
+        for (int64_t at = 0; i >= next->first && i < next->end && at < bytes; at += 64)
+            __builtin_prefetch(next->row[i] + at);
 }
 
 STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
@@ -88,7 +98,7 @@ STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, c
 STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
                                      const uint8_t *const keys[4], int64_t dim, float *scores)
 {
-    const int64_t size = (int64_t)fc_type_bytes(type);
+    const int64_t size = element_bytes(type);
     vec sum[STREAM_TOGETHER][4], key[4];
     int64_t at = 0;
     FC_UNROLL
@@ -114,23 +124,31 @@ STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int
 STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
                                      const vec value[4], float *out, int64_t out_stride)
 {
+    vec sum[STREAM_TOGETHER];
     FC_UNROLL
-    for (int row = 0; row < rows; row++) {
-        vec sum = vec_load(out + row * out_stride);
+    for (int row = 0; row < rows; row++)
+        sum[row] = vec_load(out + row * out_stride);
+    FC_UNROLL
+    for (int i = 0; i < keys; i++)
         FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            sum = vec_fma(weight[row][i], value[i], sum);
-        vec_store(out + row * out_stride, sum);
-    }
+        for (int row = 0; row < rows; row++)
+            sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
+    FC_UNROLL
+    for (int row = 0; row < rows; row++)
+        vec_store(out + row * out_stride, sum[row]);
 }
 
 STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
                                    const uint8_t *const *values, int64_t dim, float *out,
                                    int64_t out_stride)
 {
-    const int64_t size = (int64_t)fc_type_bytes(type);
+    const int64_t size = element_bytes(type);
+    const uint8_t *from[4]; /* a copy, which writing out can't change */
     vec weight[STREAM_TOGETHER][4], value[4];
     int64_t at = 0;
+    FC_UNROLL
+    for (int i = 0; i < keys; i++)
+        from[i] = values[i];
     FC_UNROLL
     for (int row = 0; row < rows; row++)
         FC_UNROLL
@@ -139,23 +157,25 @@ STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float
     for (; at + VEC_LANES <= dim; at += VEC_LANES) {
         FC_UNROLL
         for (int i = 0; i < keys; i++)
-            value[i] = vec_load_as(type, values[i] + at * size);
+            value[i] = vec_load_as(type, from[i] + at * size);
         stream_accumulate(rows, keys, weight, value, out + at, out_stride);
     }
     if (at < dim) {
         FC_UNROLL
         for (int i = 0; i < keys; i++)
-            value[i] = stream_load_rest(type, values[i], at, dim);
+            value[i] = stream_load_rest(type, from[i], at, dim);
         stream_accumulate(rows, keys, weight, value, out + at, out_stride);
     }
 }
 
 /* Where fewer than four keys are left the last one is scored again, past the end. */
 STREAM_INLINE void stream_score_rows(fc_type type, const stream_queries *s, const stream_rows *keys,
-                                     int64_t row, int rows)
+                                     const stream_rows *next, int64_t row, int rows)
 {
     const int64_t last = keys->end - 1;
     for (int64_t key = keys->first; key < keys->end; key += 4) {
+        if (row == 0)
+            stream_prefetch(next, key);
         const uint8_t *four[4];
         for (int i = 0; i < 4; i++)
             four[i] = keys->row[key + i < last ? key + i : last];
@@ -165,48 +185,51 @@ STREAM_INLINE void stream_score_rows(fc_type type, const stream_queries *s, cons
 }
 
 STREAM_INLINE void stream_add_rows(fc_type type, const stream_queries *s, const stream_rows *values,
-                                   int64_t row, int rows)
+                                   const stream_rows *next, int64_t row, int rows)
 {
     const float *weights = s->scores + row * STREAM_STRIDE;
     float *out = s->out + row * s->out_stride;
     int64_t key = values->first;
-    for (; key + 4 <= values->end; key += 4)
+    for (; key + 4 <= values->end; key += 4) {
+        if (row == 0)
+            stream_prefetch(next, key);
         stream_add_some(type, rows, 4, weights + key, values->row + key, values->dim, out,
                         s->out_stride);
+    }
     for (; key < values->end; key++)
         stream_add_some(type, rows, 1, weights + key, values->row + key, values->dim, out,
                         s->out_stride);
 }
 
 STREAM_INLINE void stream_score_typed(fc_type type, const stream_queries *s,
-                                      const stream_rows *keys)
+                                      const stream_rows *keys, const stream_rows *next)
 {
     int64_t row = 0;
     for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)
-        stream_score_rows(type, s, keys, row, STREAM_TOGETHER);
+        stream_score_rows(type, s, keys, next, row, STREAM_TOGETHER);
     for (; row < s->row_count; row++)
-        stream_score_rows(type, s, keys, row, 1);
+        stream_score_rows(type, s, keys, next, row, 1);
 }
 
 STREAM_INLINE void stream_add_typed(fc_type type, const stream_queries *s,
-                                    const stream_rows *values)
+                                    const stream_rows *values, const stream_rows *next)
 {
     int64_t row = 0;
     for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)
-        stream_add_rows(type, s, values, row, STREAM_TOGETHER);
+        stream_add_rows(type, s, values, next, row, STREAM_TOGETHER);
     for (; row < s->row_count; row++)
-        stream_add_rows(type, s, values, row, 1);
+        stream_add_rows(type, s, values, next, row, 1);
 }
 
-/* scores = q · k */
-static void stream_score(const stream_queries *s, const stream_rows *keys)
+/* scores = q · k; next is prefetched. */
+static void stream_score(const stream_queries *s, const stream_rows *keys, const stream_rows *next)
 {
     switch (keys->type) {
-    case FC_F16: stream_score_typed(FC_F16, s, keys); break;
-    case FC_BF16: stream_score_typed(FC_BF16, s, keys); break;
-    case FC_F8_E4M3: stream_score_typed(FC_F8_E4M3, s, keys); break;
-    case FC_F8_E5M2: stream_score_typed(FC_F8_E5M2, s, keys); break;
-    default: stream_score_typed(FC_F32, s, keys);
+    case FC_F16: stream_score_typed(FC_F16, s, keys, next); break;
+    case FC_BF16: stream_score_typed(FC_BF16, s, keys, next); break;
+    case FC_F8_E4M3: stream_score_typed(FC_F8_E4M3, s, keys, next); break;
+    case FC_F8_E5M2: stream_score_typed(FC_F8_E5M2, s, keys, next); break;
+    default: stream_score_typed(FC_F32, s, keys, next);
     }
     for (int64_t row = 0; keys->scaled && row < s->row_count; row++)
         for (int64_t key = keys->first; key < keys->end; key++)
@@ -214,14 +237,14 @@ static void stream_score(const stream_queries *s, const stream_rows *keys)
 }
 
 /* out += weight · v; the scales of v are already in the weights. */
-static void stream_add(const stream_queries *s, const stream_rows *values)
+static void stream_add(const stream_queries *s, const stream_rows *values, const stream_rows *next)
 {
     switch (values->type) {
-    case FC_F16: stream_add_typed(FC_F16, s, values); break;
-    case FC_BF16: stream_add_typed(FC_BF16, s, values); break;
-    case FC_F8_E4M3: stream_add_typed(FC_F8_E4M3, s, values); break;
-    case FC_F8_E5M2: stream_add_typed(FC_F8_E5M2, s, values); break;
-    default: stream_add_typed(FC_F32, s, values);
+    case FC_F16: stream_add_typed(FC_F16, s, values, next); break;
+    case FC_BF16: stream_add_typed(FC_BF16, s, values, next); break;
+    case FC_F8_E4M3: stream_add_typed(FC_F8_E4M3, s, values, next); break;
+    case FC_F8_E5M2: stream_add_typed(FC_F8_E5M2, s, values, next); break;
+    default: stream_add_typed(FC_F32, s, values, next);
     }
 }
 

@@ -132,16 +132,15 @@ static inline vec vec_load_e5m2(const void *from)
     return _mm256_cvtph_ps(vec_load_bytes_high(from));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; 0x7f is its NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
+ * NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
-    const __m128i code = vec_load_bytes_high(from);
-    const __m128i magnitude = _mm_srli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x7f00)), 1);
-    const __m128i is_nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7f00 >> 1));
-    const __m128i sign = _mm_andnot_si128(_mm_set1_epi16(0x7fff), code);
-    const __m128i f16 =
-        _mm_blendv_epi8(_mm_or_si128(magnitude, sign), _mm_set1_epi16(0x7e00), is_nan);
-    return _mm256_mul_ps(_mm256_cvtph_ps(f16), _mm256_set1_ps(256));
+    const __m128i spread = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64(from)), 7);
+    const __m128i f16 = _mm_andnot_si128(_mm_set1_epi16(0x407f), spread);
+    const vec value = _mm256_mul_ps(_mm256_cvtph_ps(f16), _mm256_set1_ps(256));
+    const vec is_nan = _mm256_cmp_ps(vec_abs(value), _mm256_set1_ps(480), _CMP_GE_OQ);
+    return _mm256_or_ps(value, is_nan);
 }
 
 static inline void vec_store_f16(void *to, vec a)

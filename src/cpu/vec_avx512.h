@@ -144,17 +144,15 @@ static inline vec vec_load_e5m2(const void *from)
     return _mm512_cvtph_ps(vec_load_bytes_high(from));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; 0x7f is its NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
+ * NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
-    const __m256i code = vec_load_bytes_high(from);
-    const __m256i magnitude =
-        _mm256_srli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x7f00)), 1);
-    const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f00 >> 1));
-    const __m256i sign = _mm256_andnot_si256(_mm256_set1_epi16(0x7fff), code);
-    const __m256i f16 =
-        _mm256_blendv_epi8(_mm256_or_si256(magnitude, sign), _mm256_set1_epi16(0x7e00), is_nan);
-    return _mm512_mul_ps(_mm512_cvtph_ps(f16), _mm512_set1_ps(256));
+    const __m256i spread = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(from)), 7);
+    const __m256i f16 = _mm256_andnot_si256(_mm256_set1_epi16(0x407f), spread);
+    const vec value = _mm512_mul_ps(_mm512_cvtph_ps(f16), _mm512_set1_ps(256));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(vec_abs(value), _mm512_set1_ps(480), _CMP_GE_OQ);
+    return _mm512_mask_blend_ps(is_nan, value, _mm512_set1_ps(NAN));
 }
 
 static inline void vec_store_f16(void *to, vec a)

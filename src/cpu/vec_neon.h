@@ -122,15 +122,17 @@ static inline vec vec_load_e5m2(const void *from)
     return vcvt_f32_f16(vreinterpret_f16_u16(vec_load_bytes_high(from)));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; 0x7f is its NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
+ * NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
-    const uint16x4_t code = vec_load_bytes_high(from);
-    const uint16x4_t magnitude = vshr_n_u16(vand_u16(code, vdup_n_u16(0x7f00)), 1);
-    const uint16x4_t is_nan = vceq_u16(magnitude, vdup_n_u16(0x7f00 >> 1));
-    const uint16x4_t sign = vand_u16(code, vdup_n_u16(0x8000));
-    const uint16x4_t f16 = vbsl_u16(is_nan, vdup_n_u16(0x7e00), vorr_u16(magnitude, sign));
-    return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(f16)), 256);
+    uint32_t bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    const int16x4_t spread = vget_low_s16(vshll_n_s8(vreinterpret_s8_u32(vdup_n_u32(bytes)), 7));
+    const uint16x4_t f16 = vand_u16(vreinterpret_u16_s16(spread), vdup_n_u16(0xbf80));
+    const vec value = vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(f16)), 256);
+    const uint32x4_t is_nan = vcageq_f32(value, vdupq_n_f32(480));
+    return vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(value), is_nan));
 }
 
 static inline void vec_store_f16(void *to, vec a)

@@ -19,8 +19,8 @@ extern __shared__ __align__(128) unsigned char dynamic_shared_memory[];
 
 typedef unsigned short f16; /* its bits */
 
-/* Of a one-dimensional block. The masks say that the numbers are not negative: dividing them is then
- * a shift, and addresses made of them take half the registers. */
+/* Of a one-dimensional block. The masks say that the numbers are not negative: dividing them is
+ * then a shift, and addresses made of them take half the registers. */
 static __device__ __forceinline__ int thread_id(void)
 {
     return (int)(threadIdx.x & 1023u);

@@ -261,6 +261,27 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     return FC_OK;
 }
 
+fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
+{
+    const ladder_rung *rung = rung_of(plan->kernels[FC_FORWARD]);
+    const ladder_plan *l = plan->prepared[FC_FORWARD];
+    *facts = (fc_ladder_facts){.blocks_a_multiprocessor = INT32_MAX};
+    for (int i = 0; i < rung->launch_count; i++) {
+        const fc_cuda_function *f = l->functions[i];
+        const int shared_bytes = f->static_shared_bytes + f->shape.shared_bytes;
+        int blocks;
+        FC_TRY(fc_cuda_blocks_at_once(plan->context->cuda, f, &blocks));
+        blocks /= plan->context->cuda->multiprocessors;
+        if (f->registers > facts->registers)
+            facts->registers = f->registers;
+        if (shared_bytes > facts->shared_bytes)
+            facts->shared_bytes = shared_bytes;
+        if (blocks < facts->blocks_a_multiprocessor)
+            facts->blocks_a_multiprocessor = blocks;
+    }
+    return FC_OK;
+}
+
 static const ladder_rung plain = {
     .launches = {{"", GRID_TILES}}, .launch_count = 1, .workspace_bytes = no_workspace};
 

@@ -39,4 +39,12 @@ enum { FC_LADDER_VARIANT_BYTES = 64 };
 void fc_ladder_variant_name(const fc_kernel *rung, const fc_attention *problem,
                             char name[FC_LADDER_VARIANT_BYTES]);
 
+/* What a plan's kernels take of the GPU: the largest of its launches. */
+typedef struct fc_ladder_facts {
+    int registers;
+    int shared_bytes; /* static and dynamic */
+    int blocks_a_multiprocessor;
+} fc_ladder_facts;
+fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts);
+
 #endif

@@ -25,6 +25,10 @@
 #ifndef WARPS
 #define WARPS 4
 #endif
+/* Blocks that a multiprocessor must have registers for. Unsaid, the compiler spills for more. */
+#ifndef RESIDENT_BLOCKS
+#define RESIDENT_BLOCKS 2
+#endif
 
 #define THREADS (WARPS * WARP_LANES)
 #define ROWS_PER_WARP (QUERY_TILE / WARPS)
@@ -237,7 +241,8 @@ static __device__ void store_lse(const ladder_args *args, size_t query_row, int 
 
 /* 4. The kernel. */
 
-extern "C" __global__ void __launch_bounds__(THREADS) KERNEL_NAME(const ladder_args args)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+    KERNEL_NAME(const ladder_args args)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int first_row = (int)blockIdx.x * QUERY_TILE;

@@ -23,6 +23,10 @@
 #ifndef WARPS
 #define WARPS 4
 #endif
+/* Blocks that a multiprocessor must have registers for. Unsaid, the compiler spills for more. */
+#ifndef RESIDENT_BLOCKS
+#define RESIDENT_BLOCKS 2
+#endif
 /* 0: the same tile by scalar arithmetic. */
 #ifndef USE_TENSOR_SCORES
 #define USE_TENSOR_SCORES 1
@@ -224,7 +228,8 @@ static __device__ void store_lse(const ladder_args *args, size_t query_row, int 
 
 /* 4. The kernel. */
 
-extern "C" __global__ void __launch_bounds__(THREADS) KERNEL_NAME(const ladder_args args)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+    KERNEL_NAME(const ladder_args args)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int first_row = (int)blockIdx.x * QUERY_TILE;
