@@ -16,7 +16,9 @@
 enum { MOST_ROWS = 2 * FC_LADDER_RUNG_COUNT };
 
 typedef struct ladder_row {
-    const char *rung; /* without "ladder_" */
+    const fc_kernel *kernel;
+    const fc_kernel *base; /* that the gain is measured against: NULL for the first rung */
+    const char *rung;      /* the kernel's name without "ladder_" */
     const char *summary;
     bool changed; /* built anew with the macro of --without or --macro */
     cli_measurement measurement;
@@ -70,12 +72,15 @@ static fc_context *open_rung(const cli_arguments *arguments, const fc_kernel *ru
     return context;
 }
 
-static bool measure_rung(const cli_arguments *arguments, const fc_kernel *rung, const char *macro,
+static bool measure_rung(const cli_arguments *arguments, int index, const char *macro,
                          ladder_report *report)
 {
+    const fc_kernel *rung = fc_ladder[index];
     const double seconds = arguments->seconds > 0 ? arguments->seconds : 0.5;
     const fc_attention problem = rung_problem(rung, arguments);
     ladder_row *row = &report->rows[report->count++];
+    row->kernel = rung;
+    row->base = macro ? rung : fc_ladder_bases[index] == rung ? NULL : fc_ladder_bases[index];
     row->rung = rung->name + strlen("ladder_");
     row->summary = rung->summary;
     row->changed = macro != NULL;
@@ -109,10 +114,10 @@ static bool measure_all(const cli_arguments *arguments, ladder_report *report)
     bool ok = true;
     for (int i = 0; i < FC_LADDER_RUNG_COUNT; i++) {
         if (!report->macro[0]) {
-            ok = measure_rung(arguments, fc_ladder[i], NULL, report) && ok;
+            ok = measure_rung(arguments, i, NULL, report) && ok;
         } else if (has_macro(fc_ladder[i], arguments, report->macro)) {
-            ok = measure_rung(arguments, fc_ladder[i], NULL, report) && ok;
-            ok = measure_rung(arguments, fc_ladder[i], report->macro, report) && ok;
+            ok = measure_rung(arguments, i, NULL, report) && ok;
+            ok = measure_rung(arguments, i, report->macro, report) && ok;
         }
     }
     cli_progress("%s", "");
@@ -145,13 +150,18 @@ static double microseconds(const ladder_row *row)
     return row->measurement.times.p50 * 1e6;
 }
 
-/* Against the rung below; of a changed rung, against the same one unchanged. */
+/* Over the rung that this one builds on; of a changed rung, over the same one unchanged. 0: there
+ * is nothing to compare with. */
 static double speed_up(const ladder_report *report, int index)
 {
-    return index > 0 && report->rows[index].measurement.timed &&
-                   report->rows[index - 1].measurement.timed
-               ? microseconds(&report->rows[index - 1]) / microseconds(&report->rows[index])
-               : 0;
+    const ladder_row *row = &report->rows[index];
+    for (int i = 0; i < index; i++) {
+        const ladder_row *base = &report->rows[i];
+        if (base->kernel == row->base && !base->changed && base->measurement.timed &&
+            row->measurement.timed)
+            return microseconds(base) / microseconds(row);
+    }
+    return 0;
 }
 
 static void add_row(text_table *table, const ladder_report *report, int index)
@@ -213,6 +223,7 @@ static void write_json(json_writer *json, const void *data)
         json_object(json, NULL);
         json_text(json, "rung", row->rung);
         json_text(json, "summary", row->summary);
+        json_text(json, "over", row->base ? row->base->name : NULL);
         json_text(json, "macro", row->changed ? report->macro : NULL);
         json_number(json, "speed_up", speed_up(report, i));
         json_integer(json, "registers", row->facts.registers);
@@ -233,7 +244,10 @@ static bool draw(const cli_arguments *arguments, const ladder_report *report)
         const ladder_row *row = &report->rows[i];
         if (!row->measurement.timed)
             continue;
-        bars[count] = (waterfall_bar){.note = row->summary, .microseconds = microseconds(row)};
+        const double gain = speed_up(report, i);
+        bars[count] = (waterfall_bar){.note = row->summary,
+                                      .microseconds = microseconds(row),
+                                      .slower = gain > 0 && gain < 1};
         snprintf(bars[count].name, sizeof bars[count].name, "%s%s%s", row->rung,
                  row->changed ? " " : "", row->changed ? report->macro : "");
         count++;

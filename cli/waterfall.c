@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { ROW = 30, TOP = 64, NAME_WIDTH = 200, BAR_WIDTH = 460, WIDTH = 1080, BOTTOM = 40 };
+enum { ROW = 30, TOP = 64, NAME_WIDTH = 200, BAR_WIDTH = 460, WIDTH = 1120, BOTTOM = 40 };
 
 static void write_text(FILE *file, const char *text)
 {
@@ -50,13 +50,12 @@ static void write_bar(FILE *file, const waterfall_bar *bars, int index, double l
     const waterfall_bar *bar = &bars[index];
     const double end = position(bar->microseconds, low, high);
     const int y = TOP + index * ROW;
-    const int slower = index > 0 && bar->microseconds > bars[index - 1].microseconds;
     fprintf(file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", NAME_WIDTH - 8, y + 15);
     write_text(file, bar->name);
     fprintf(file,
             "</text>\n<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"%s\"/>\n"
             "<text x=\"%.1f\" y=\"%d\">%.2f us</text>\n",
-            NAME_WIDTH, y + 2, fmax(end - NAME_WIDTH, 1), ROW - 10, slower ? "slower" : "bar",
+            NAME_WIDTH, y + 2, fmax(end - NAME_WIDTH, 1), ROW - 10, bar->slower ? "slower" : "bar",
             end + 6, y + 15, bar->microseconds);
     fprintf(file, "<text x=\"%d\" y=\"%d\" class=\"small\">", NAME_WIDTH + BAR_WIDTH + 90, y + 15);
     write_text(file, bar->note);
@@ -78,7 +77,7 @@ void waterfall_write(FILE *file, const char *title, const waterfall_bar *bars, i
             WIDTH, height, WIDTH, height);
     write_text(file, title);
     fputs("</text>\n<text x=\"16\" y=\"44\" class=\"small\">time of a whole call, logarithmic; "
-          "orange: slower than the rung before</text>\n",
+          "orange: slower than the rung it builds on</text>\n",
           file);
     write_axis(file, low, high, height);
     for (int i = 0; i < count; i++)

@@ -8,6 +8,7 @@ typedef struct waterfall_bar {
     char name[128];
     const char *note;
     double microseconds;
+    int slower; /* than what it is compared with */
 } waterfall_bar;
 
 void waterfall_write(FILE *file, const char *title, const waterfall_bar *bars, int count);

@@ -22,6 +22,8 @@ else()
     add_test(NAME cmocka_is_missing COMMAND ${CMAKE_COMMAND} -E false)
 endif()
 
+include(${PROJECT_SOURCE_DIR}/tests/cpu.cmake)
+
 # A sanitized library needs its users sanitized too, which is not how it is installed.
 if(NOT CMAKE_CROSSCOMPILING AND NOT FC_SANITIZE)
     add_test(

@@ -9,18 +9,18 @@
 /* Of the rows that accept a problem, the first runs it. */
 static const fc_kernel *const kernels[] = {
 #if FC_WITH_CUDA
-    &fc_ladder_persistent,
     &fc_ladder_swizzle,
-    &fc_ladder_three_stages,
     &fc_ladder_double_buffer,
+    &fc_ladder_three_stages,
+    &fc_ladder_registers,
     &fc_ladder_specialised,
     &fc_ladder_split_keys,
-    &fc_ladder_registers,
-    &fc_ladder_large_tiles,
+    &fc_ladder_persistent,
     &fc_ladder_wide_loads,
-    &fc_ladder_warp_softmax,
+    &fc_ladder_large_tiles,
     &fc_ladder_tensor_both,
     &fc_ladder_tensor_scores,
+    &fc_ladder_warp_softmax,
     &fc_ladder_fused,
     &fc_ladder_unfused,
     &fc_ladder_quantised,

@@ -32,8 +32,8 @@ typedef struct fc_cpu_ops {
     X(plain, prefill)
 #endif
 
-#define FC_CPU_DECLARE(isa, shape)                   \
-    extern const fc_cpu_ops fc_cpu_##isa##_##shape;  \
+#define FC_CPU_DECLARE(isa, shape)                  \
+    extern const fc_cpu_ops fc_cpu_##isa##_##shape; \
     extern const fc_kernel fc_cpu_##isa##_##shape##_kernel;
 FC_CPU_KERNEL_LIST(FC_CPU_DECLARE)
 #undef FC_CPU_DECLARE

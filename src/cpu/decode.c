@@ -54,7 +54,8 @@ static decode_shape choose_shape(const fc_attention *p)
                           .partial_floats = VEC_LANES + columns};
 }
 
-/* ---- 2. Workspace: the partial results, then every thread's scratch --------------------------- */
+/* ---- 2. Workspace: the partial results, then every thread's scratch ---------------------------
+ */
 
 typedef struct decode_scratch {
     query_row *rows; /* [row_count] */
@@ -133,18 +134,20 @@ static void load_queries(decode *w)
     }
 }
 
-/* What dropout and the scales of FP8 values multiply the weights with; false: nothing. */
-static bool weight_factors(const decode *w, const query_row *row, int64_t block, key_span span,
-                           const stream_rows *values, float *factors)
+/* What dropout and the scales of FP8 values multiply the weights with: factors, or NULL. */
+static const float *weight_factors(const decode *w, const query_row *row, int64_t block,
+                                   key_span span, const stream_rows *values, float *factors)
 {
     const bool drops = w->p->dropout_p > 0;
+    if (!drops && !values->scaled)
+        return NULL;
     for (int64_t key = span.first; key < span.end; key++)
         factors[key] = 1;
     if (drops)
         dropout_factors(&w->rules, &w->sequence, row, block, span, factors);
     for (int64_t key = values->first; values->scaled && key < values->end; key++)
         factors[key] *= values->scale[key];
-    return drops || values->scaled;
+    return factors;
 }
 
 /* Marks in `hidden` the keys that a row does not see; they exist where rows differ in their limits,
@@ -162,9 +165,9 @@ static void weigh_row(const decode *w, int64_t i, int64_t block, const stream_ro
     adjust_scores(&w->rules, &w->sequence, row, block, span, mine, scores);
     for (int64_t key = values->first; hidden && key < values->end; key++)
         hidden[key] = scores[key] == -INFINITY;
-    const bool has_factors = weight_factors(w, row, block, span, values, factors);
-    const float shrink = weigh_scores(row, span, w->rules.exponent_scale,
-                                      has_factors ? factors : NULL, scores, scores);
+    const float shrink =
+        weigh_scores(row, span, w->rules.exponent_scale,
+                     weight_factors(w, row, block, span, values, factors), scores, scores);
     for (int64_t at = 0; shrink != 1 && at < w->shape.columns; at += VEC_LANES)
         vec_store(out + at, vec_mul(vec_set(shrink), vec_load(out + at)));
 }
@@ -248,7 +251,7 @@ static void attend_chunk(decode *w, int64_t chunk)
             (partial){.top = w->scratch.rows[i].top, .sum = w->scratch.rows[i].sum};
 }
 
-/* Adds the chunks of a row up, in their order, in the place of the first. */
+/* Adds the chunks of a row up, in their order. */
 static void merge_row(decode *w, int64_t i)
 {
     const int64_t keys = chunk_keys(w->sequence.kv_rows), columns = w->shape.columns;

@@ -58,7 +58,7 @@ static fc_cpu_level find_level(void)
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29; /* 1: ecx */
     const uint32_t avx2 = 1u << 5, avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* 7: ebx */
     const uint32_t amx = 1u << 22 | 1u << 24;                                           /* 7: edx */
-    const uint32_t avx512_bf16 = 1u << 5;                                               /* 7.1: eax */
+    const uint32_t avx512_bf16 = 1u << 5; /* 7.1: eax */
     uint32_t eax, ebx, ecx, edx;
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !has_bits(ecx, fma | osxsave | avx | f16c))
         return FC_CPU_PLAIN;

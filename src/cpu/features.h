@@ -7,18 +7,18 @@
 
 /* From the least to the most; FLASHCORE_CPU names the most that may be used.
  * X(enumerator, name, what the processor must have) */
-#define FC_CPU_LEVEL_LIST(X)                                 \
-    X(FC_CPU_PLAIN, "plain", "nothing beyond the baseline")  \
-    X(FC_CPU_NEON, "neon", "Advanced SIMD")                  \
-    X(FC_CPU_AVX2, "avx2", "AVX2 with FMA and F16C")         \
-    X(FC_CPU_AVX512, "avx512", "AVX-512 F, BW, DQ and VL")   \
+#define FC_CPU_LEVEL_LIST(X)                                \
+    X(FC_CPU_PLAIN, "plain", "nothing beyond the baseline") \
+    X(FC_CPU_NEON, "neon", "Advanced SIMD")                 \
+    X(FC_CPU_AVX2, "avx2", "AVX2 with FMA and F16C")        \
+    X(FC_CPU_AVX512, "avx512", "AVX-512 F, BW, DQ and VL")  \
     X(FC_CPU_AMX, "amx", "AMX and AVX-512 with BF16")
 
 typedef enum fc_cpu_level {
 #define FC_CPU_LEVEL_ENUM(enumerator, name, text) enumerator,
     FC_CPU_LEVEL_LIST(FC_CPU_LEVEL_ENUM)
 #undef FC_CPU_LEVEL_ENUM
-    FC_CPU_LEVEL_COUNT
+        FC_CPU_LEVEL_COUNT
 } fc_cpu_level;
 
 const char *fc_cpu_level_name(fc_cpu_level level);
@@ -27,7 +27,8 @@ const char *fc_cpu_level_text(fc_cpu_level level);
 /* Asks the processor and the operating system, once a process. */
 bool fc_cpu_has(fc_cpu_level level);
 
-/* The most that FLASHCORE_CPU allows; refuses a value that is no level of this kind of processor. */
+/* The most that FLASHCORE_CPU allows; refuses a value that is no level of this kind of processor.
+ */
 fc_status fc_cpu_read_limit(fc_cpu_level *limit);
 
 #endif

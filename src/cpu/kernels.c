@@ -62,20 +62,20 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     return FC_OK;
 }
 
-#define CPU_ROW(isa, shape, summary_, ...)                                      \
-    const fc_kernel fc_cpu_##isa##_##shape##_kernel = {                         \
-        .name = "cpu_" #isa "_" #shape,                                         \
-        .summary = summary_,                                                    \
-        .direction = FC_FORWARD,                                                \
-        .accepts = accepts,                                                     \
-        .workspace_bytes = workspace_bytes,                                     \
-        .run = run,                                                             \
-        .data = &(const cpu_row){.ops = &fc_cpu_##isa##_##shape, __VA_ARGS__},  \
+#define CPU_ROW(isa, shape, summary_, ...)                                     \
+    const fc_kernel fc_cpu_##isa##_##shape##_kernel = {                        \
+        .name = "cpu_" #isa "_" #shape,                                        \
+        .summary = summary_,                                                   \
+        .direction = FC_FORWARD,                                               \
+        .accepts = accepts,                                                    \
+        .workspace_bytes = workspace_bytes,                                    \
+        .run = run,                                                            \
+        .data = &(const cpu_row){.ops = &fc_cpu_##isa##_##shape, __VA_ARGS__}, \
     };
 
-#define CPU_ROWS(isa, level_, text)                                            \
-    CPU_ROW(isa, decode, "few query rows, keys split over the threads; " text, \
-            .level = level_, .few_rows = true)                                 \
+#define CPU_ROWS(isa, level_, text)                                                             \
+    CPU_ROW(isa, decode, "few query rows, keys split over the threads; " text, .level = level_, \
+            .few_rows = true)                                                                   \
     CPU_ROW(isa, prefill, "many query rows, in tiles; " text, .level = level_)
 
 CPU_ROWS(plain, FC_CPU_PLAIN, "plain C vectors")

@@ -90,8 +90,8 @@ typedef struct key_rows {
     int64_t dim; /* elements of a row */
 } key_rows;
 
-static inline key_rows key_rows_of(const fc_attention *p, const fc_buffers *b,
-                                   const fc_sequence *s, int64_t kv_head, bool values)
+static inline key_rows key_rows_of(const fc_attention *p, const fc_buffers *b, const fc_sequence *s,
+                                   int64_t kv_head, bool values)
 {
     return (key_rows){.problem = p,
                       .buffers = b,

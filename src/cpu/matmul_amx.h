@@ -32,9 +32,10 @@ static inline void matmul_end(void)
 }
 
 /* Sums in tiles 0 to 3, A in 4 and 5, B in 6 and 7. */
-static inline __attribute__((always_inline)) void
-matmul_block(const operand *a, int64_t a_stride, const operand *b, int64_t depth, float *c,
-             int64_t c_stride, bool accumulate)
+static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
+                                                               const operand *b, int64_t depth,
+                                                               float *c, int64_t c_stride,
+                                                               bool accumulate)
 {
     const size_t c_bytes = (size_t)c_stride * sizeof *c, a_bytes = (size_t)a_stride * sizeof *a;
     const size_t b_bytes = MATMUL_COLUMNS * OPERAND_PAIR * sizeof *b;

@@ -10,9 +10,10 @@ enum { MATMUL_ROWS = 6 };
 #endif
 enum { MATMUL_COLUMNS = 2 * VEC_LANES, MATMUL_DEPTH = 1 };
 
-static inline __attribute__((always_inline)) void
-matmul_block(const operand *a, int64_t a_stride, const operand *b, int64_t depth, float *c,
-             int64_t c_stride, bool accumulate)
+static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
+                                                               const operand *b, int64_t depth,
+                                                               float *c, int64_t c_stride,
+                                                               bool accumulate)
 {
     vec sum[MATMUL_ROWS][2];
     FC_UNROLL

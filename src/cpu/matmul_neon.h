@@ -5,20 +5,21 @@
 
 enum { MATMUL_ROWS = 8, MATMUL_COLUMNS = 8, MATMUL_DEPTH = 4 };
 
-#define MATMUL_LANE(lane)                                                        \
-    do {                                                                         \
-        const vec b0 = vec_load(b + (k + (lane)) * MATMUL_COLUMNS);              \
-        const vec b1 = vec_load(b + (k + (lane)) * MATMUL_COLUMNS + VEC_LANES);  \
-        FC_UNROLL                                                                \
-        for (int row = 0; row < MATMUL_ROWS; row++) {                            \
-            sum[row][0] = vfmaq_laneq_f32(sum[row][0], b0, left[row], lane);     \
-            sum[row][1] = vfmaq_laneq_f32(sum[row][1], b1, left[row], lane);     \
-        }                                                                        \
+#define MATMUL_LANE(lane)                                                       \
+    do {                                                                        \
+        const vec b0 = vec_load(b + (k + (lane)) * MATMUL_COLUMNS);             \
+        const vec b1 = vec_load(b + (k + (lane)) * MATMUL_COLUMNS + VEC_LANES); \
+        FC_UNROLL                                                               \
+        for (int row = 0; row < MATMUL_ROWS; row++) {                           \
+            sum[row][0] = vfmaq_laneq_f32(sum[row][0], b0, left[row], lane);    \
+            sum[row][1] = vfmaq_laneq_f32(sum[row][1], b1, left[row], lane);    \
+        }                                                                       \
     } while (0)
 
-static inline __attribute__((always_inline)) void
-matmul_block(const operand *a, int64_t a_stride, const operand *b, int64_t depth, float *c,
-             int64_t c_stride, bool accumulate)
+static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
+                                                               const operand *b, int64_t depth,
+                                                               float *c, int64_t c_stride,
+                                                               bool accumulate)
 {
     vec sum[MATMUL_ROWS][2];
     FC_UNROLL

@@ -1,5 +1,5 @@
-/* name.h: FC_CPU_NAME(prefill) is fc_cpu_avx2_prefill where FC_CPU_ISA is avx2: kernels are compiled
- * once per instruction set. */
+/* name.h: FC_CPU_NAME(prefill) is fc_cpu_avx2_prefill where FC_CPU_ISA is avx2: kernels are
+ * compiled once per instruction set. */
 #ifndef FC_CPU_NAME_H
 #define FC_CPU_NAME_H
 

@@ -1,5 +1,5 @@
-/* pack.h: K and V of one block of keys, as the panels that matmul.h wants. Types, strides, pages and
- * FP8 scales end here: past the packing there are only operands. */
+/* pack.h: K and V of one block of keys, as the panels that matmul.h wants. Types, strides, pages
+ * and FP8 scales end here: past the packing there are only operands. */
 #ifndef FC_CPU_PACK_H
 #define FC_CPU_PACK_H
 

@@ -14,8 +14,8 @@
 
 /* ---- 1. Shape -------------------------------------------------------------------------------- */
 
-/* Floats from row to row of a strip's scores: a block and room for a vector that sticks out, and not
- * a power of two, which would put all rows on the same sets of a cache. */
+/* Floats from row to row of a strip's scores: a block and room for a vector that sticks out, and
+ * not a power of two, which would put all rows on the same sets of a cache. */
 enum { STRIP_STRIDE = LONGEST_KEY_BLOCK + 16 };
 
 enum {
@@ -36,7 +36,9 @@ typedef struct prefill_shape {
 static int64_t choose_key_block(const fc_attention *p)
 {
     const int64_t dim = p->head_dim > p->value_dim ? p->head_dim : p->value_dim;
-    return dim <= 128 ? LONGEST_KEY_BLOCK : dim <= 256 ? LONGEST_KEY_BLOCK / 2 : LONGEST_KEY_BLOCK / 4;
+    return dim <= 128   ? LONGEST_KEY_BLOCK
+           : dim <= 256 ? LONGEST_KEY_BLOCK / 2
+                        : LONGEST_KEY_BLOCK / 4;
 }
 
 /* Large tiles pack K and V less often; smaller ones give every thread something to do. */
@@ -44,8 +46,8 @@ static int64_t choose_tile_rows(const fc_attention *p, const prefill_shape *s, i
 {
     const int64_t row_bytes =
         s->depth * (int64_t)sizeof(operand) + s->columns * (int64_t)sizeof(float);
-    const int64_t most = TILE_BYTES / row_bytes < MOST_TILE_ROWS ? TILE_BYTES / row_bytes
-                                                                 : MOST_TILE_ROWS;
+    const int64_t most =
+        TILE_BYTES / row_bytes < MOST_TILE_ROWS ? TILE_BYTES / row_bytes : MOST_TILE_ROWS;
     const int64_t all_rows = p->batch * p->kv_heads * p->q_length * s->group;
     const int64_t fair = all_rows / (3 * (int64_t)threads);
     const int64_t least = 4 * MATMUL_ROWS;
@@ -66,12 +68,12 @@ static prefill_shape choose_shape(const fc_attention *p, int threads)
 /* ---- 2. Scratch of one thread ---------------------------------------------------------------- */
 
 typedef struct prefill_scratch {
-    query_row *rows; /* [tile_rows] */
-    operand *q;      /* [tile_rows][depth] */
-    operand *keys;   /* panels [key_block / MATMUL_COLUMNS][depth][MATMUL_COLUMNS] */
-    operand *values; /* panels [columns / MATMUL_COLUMNS][key_block][MATMUL_COLUMNS] */
-    float *out;      /* [tile_rows][columns] */
-    float *scores;   /* [MATMUL_ROWS][STRIP_STRIDE] */
+    query_row *rows;  /* [tile_rows] */
+    operand *q;       /* [tile_rows][depth] */
+    operand *keys;    /* panels [key_block / MATMUL_COLUMNS][depth][MATMUL_COLUMNS] */
+    operand *values;  /* panels [columns / MATMUL_COLUMNS][key_block][MATMUL_COLUMNS] */
+    float *out;       /* [tile_rows][columns] */
+    float *scores;    /* [MATMUL_ROWS][STRIP_STRIDE] */
     operand *weights; /* as scores, and in their place where an operand is a float */
     operand *staging;
 } prefill_scratch;
@@ -145,8 +147,7 @@ static void load_queries(prefill *w, int64_t tile_first)
                          p->q_strides.dim, p->head_dim,
                          f8_scale(w->b->q_scale, &p->q_scaling, w->sequence.batch, head, row), q);
     }
-    memset(w->scratch.out, 0,
-           (size_t)(padded_rows(w) * w->shape.columns) * sizeof *w->scratch.out);
+    memset(w->scratch.out, 0, (size_t)(padded_rows(w) * w->shape.columns) * sizeof *w->scratch.out);
 }
 
 /* The keys that any of these rows may see. */
@@ -208,8 +209,8 @@ static void weigh_row(prefill *w, int64_t i, int64_t strip_row, int64_t block, k
         dropout_factors(&w->rules, &w->sequence, row, block, span, factors);
     for (int64_t j = span.first; !w->tame && j < span.end; j++)
         hidden[j] = scores[j] == -INFINITY;
-    const float shrink = weigh_scores(row, span, w->rules.exponent_scale, drops ? factors : NULL,
-                                      scores, weights);
+    const float shrink =
+        weigh_scores(row, span, w->rules.exponent_scale, drops ? factors : NULL, scores, weights);
     for (int64_t j = span.first; !w->tame && j < span.end; j++)
         if (hidden[j])
             weights[j] = operand_of(hidden_weight);
@@ -243,7 +244,7 @@ static void add_values_carefully(const prefill *w, int64_t strip, int64_t row_co
                 continue;
             for (int64_t column = 0; column < columns; column += MATMUL_COLUMNS)
                 matmul_add_row(w->scratch.values + column * w->shape.key_block, key, weight,
-                                out + column);
+                               out + column);
         }
     }
 }

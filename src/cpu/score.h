@@ -187,8 +187,8 @@ static inline float raise_top(query_row *row, key_span span, float scale, const 
     return shrink;
 }
 
-/* Scores to weights, which may take the scores' place; factors are NULL or multiply the weights, but
- * not their sum. Returns by what the row's older sums of values shrink. */
+/* Scores to weights, which may take the scores' place; factors are NULL or multiply the weights,
+ * but not their sum. Returns by what the row's older sums of values shrink. */
 static inline float weigh_scores(query_row *row, key_span span, float scale, const float *factors,
                                  const float *scores, operand *weights)
 {
@@ -226,7 +226,8 @@ static inline row_result finish_row(const score_rules *rules, const query_row *r
     if (high == none && keys == none)
         return (row_result){.lse = none};
     const double lse = high + log(exp(keys - high) + exp(sink - high));
-    return (row_result){.lse = lse, .factor = row->sum == 0 ? 0 : exp(keys - lse) / (double)row->sum};
+    return (row_result){.lse = lse,
+                        .factor = row->sum == 0 ? 0 : exp(keys - lse) / (double)row->sum};
 }
 
 static inline void store_row(const score_rules *rules, const fc_sequence *s, const query_row *row,

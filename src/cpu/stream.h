@@ -8,7 +8,7 @@
 enum {
     STREAM_KEYS = 64, /* a block: scored, then added, while K and V are in the cache */
     STREAM_STRIDE = STREAM_KEYS + 16, /* floats from row to row of the scores */
-    STREAM_TOGETHER = 4 /* rows, and keys, that share a load */
+    STREAM_TOGETHER = 4               /* rows, and keys, that share a load */
 };
 
 #define STREAM_INLINE static inline __attribute__((always_inline))
@@ -131,8 +131,8 @@ STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGET
     FC_UNROLL
     for (int i = 0; i < keys; i++)
         FC_UNROLL
-        for (int row = 0; row < rows; row++)
-            sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
+    for (int row = 0; row < rows; row++)
+        sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
     FC_UNROLL
     for (int row = 0; row < rows; row++)
         vec_store(out + row * out_stride, sum[row]);
@@ -152,8 +152,8 @@ STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float
     FC_UNROLL
     for (int row = 0; row < rows; row++)
         FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
+    for (int i = 0; i < keys; i++)
+        weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
     for (; at + VEC_LANES <= dim; at += VEC_LANES) {
         FC_UNROLL
         for (int i = 0; i < keys; i++)

@@ -132,8 +132,8 @@ static inline vec vec_load_e5m2(const void *from)
     return _mm256_cvtph_ps(vec_load_bytes_high(from));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
- * NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is
+ * its NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
     const __m128i spread = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64(from)), 7);

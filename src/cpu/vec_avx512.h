@@ -144,8 +144,8 @@ static inline vec vec_load_e5m2(const void *from)
     return _mm512_cvtph_ps(vec_load_bytes_high(from));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
- * NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is
+ * its NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
     const __m256i spread = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(from)), 7);

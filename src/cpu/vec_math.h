@@ -9,8 +9,9 @@
  *
  * Adding 1.5 · 2^23 + 127 rounds x to a whole number n and leaves n + 127, an exponent, in the
  * lowest bits of the sum; n = -127 makes the exponent 0 and with it the result. The rest, at most
- * 1/2, goes into a polynomial of degree 5 that is 1 at 0 and has the smallest relative error so, 9.2e-8. */
-#define VEC_EXP2_ULP 2
+ * 1/2, goes into a polynomial of degree 5 that is 1 at 0 and has the smallest relative error
+ * so, 9.2e-8. */
+#define VEC_EXP2_ULP 2.5
 
 static inline vec vec_exp2(vec x)
 {

@@ -122,8 +122,8 @@ static inline vec vec_load_e5m2(const void *from)
     return vcvt_f32_f16(vreinterpret_f16_u16(vec_load_bytes_high(from)));
 }
 
-/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is its
- * NaN. */
+/* With its exponent in that of an f16 an E4M3 number is 2^8 times too small; what would be 480 is
+ * its NaN. */
 static inline vec vec_load_e4m3(const void *from)
 {
     uint32_t bytes;

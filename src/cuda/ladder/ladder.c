@@ -305,18 +305,21 @@ static const ladder_rung quantised = {.launches = {{"", GRID_TILES}},
                                       .quantised = true,
                                       .workspace_bytes = no_workspace};
 
-#define DEFINE_RUNG(rung_name, how, text)     \
-    const fc_kernel fc_ladder_##rung_name = { \
-        .name = "ladder_" #rung_name,         \
-        .summary = text,                      \
-        .direction = FC_FORWARD,              \
-        .accepts = accepts,                   \
-        .workspace_bytes = workspace_bytes,   \
-        .prepare = prepare,                   \
-        .run = run,                           \
-        .data = &(how),                       \
+#define DEFINE_RUNG(rung_name, how, base, text) \
+    const fc_kernel fc_ladder_##rung_name = {   \
+        .name = "ladder_" #rung_name,           \
+        .summary = text,                        \
+        .direction = FC_FORWARD,                \
+        .accepts = accepts,                     \
+        .workspace_bytes = workspace_bytes,     \
+        .prepare = prepare,                     \
+        .run = run,                             \
+        .data = &(how),                         \
     };
 FC_LADDER_RUNGS(DEFINE_RUNG)
 
-#define ADDRESS_OF_RUNG(rung_name, how, text) &fc_ladder_##rung_name,
+#define ADDRESS_OF_RUNG(rung_name, how, base, text) &fc_ladder_##rung_name,
 const fc_kernel *const fc_ladder[FC_LADDER_RUNG_COUNT] = {FC_LADDER_RUNGS(ADDRESS_OF_RUNG)};
+
+#define ADDRESS_OF_BASE(rung_name, how, base, text) &fc_ladder_##base,
+const fc_kernel *const fc_ladder_bases[FC_LADDER_RUNG_COUNT] = {FC_LADDER_RUNGS(ADDRESS_OF_BASE)};

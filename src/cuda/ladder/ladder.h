@@ -5,34 +5,35 @@
 
 #include "core/internal.h"
 
-/* In the order of the ladder, slow to fast. X(name, how it is launched, what it adds) */
-#define FC_LADDER_RUNGS(X)                                                            \
-    X(unfused, unfused, "scores, softmax and values as three kernels through memory") \
-    X(fused, plain, "one kernel: scalar, with an online softmax")                     \
-    X(tensor_scores, plain, "tensor cores for the scores alone")                      \
-    X(tensor_both, plain, "tensor cores for both products")                           \
-    X(warp_softmax, plain, "the lanes of a warp share a row's softmax")               \
-    X(wide_loads, plain, "16 bytes a load and store")                                 \
-    X(large_tiles, plain, "64 x 64 tiles in dynamic shared memory")                   \
-    X(registers, plain, "softmax and weights stay in registers")                      \
-    X(double_buffer, plain, "the next tile is copied while this one is used")         \
-    X(three_stages, plain, "two tiles are under way")                                 \
-    X(swizzle, plain, "XOR swizzle in place of padding")                              \
-    X(specialised, plain, "one warp copies, the others compute")                      \
-    X(persistent, persistent, "blocks stay and take tile after tile")                 \
-    X(split_keys, split_keys, "the keys of a tile split over blocks, then merged")    \
-    X(quantised, quantised, "FP8 inputs with scales per head")
+/* In the order of the ladder. X(name, how it is launched, the rung it builds on, what it adds) */
+#define FC_LADDER_RUNGS(X)                                                                     \
+    X(unfused, unfused, unfused, "scores, softmax and values as three kernels through memory") \
+    X(fused, plain, unfused, "one kernel: scalar, with an online softmax")                     \
+    X(tensor_scores, plain, fused, "tensor cores for the scores alone")                        \
+    X(tensor_both, plain, tensor_scores, "tensor cores for both products")                     \
+    X(warp_softmax, plain, tensor_both, "the lanes of a warp share a row's softmax")           \
+    X(wide_loads, plain, warp_softmax, "16 bytes a load and store")                            \
+    X(large_tiles, plain, wide_loads, "64 x 64 tiles in dynamic shared memory")                \
+    X(registers, plain, large_tiles, "softmax and weights stay in registers")                  \
+    X(double_buffer, plain, registers, "the next tile is copied while this one is used")       \
+    X(three_stages, plain, double_buffer, "two tiles are under way")                           \
+    X(swizzle, plain, three_stages, "XOR swizzle in place of padding")                         \
+    X(specialised, plain, swizzle, "one warp copies, the others compute")                      \
+    X(persistent, persistent, specialised, "blocks stay and take tile after tile")             \
+    X(split_keys, split_keys, swizzle, "the keys of a tile split over blocks, then merged")    \
+    X(quantised, quantised, swizzle, "FP8 inputs with scales per head")
 
-#define FC_LADDER_DECLARE(name, how, text) extern const fc_kernel fc_ladder_##name;
+#define FC_LADDER_DECLARE(name, how, base, text) extern const fc_kernel fc_ladder_##name;
 FC_LADDER_RUNGS(FC_LADDER_DECLARE)
 #undef FC_LADDER_DECLARE
 
-#define FC_LADDER_ONE(name, how, text) +1
+#define FC_LADDER_ONE(name, how, base, text) +1
 enum { FC_LADDER_RUNG_COUNT = FC_LADDER_RUNGS(FC_LADDER_ONE) };
 #undef FC_LADDER_ONE
 
-/* The rungs in the ladder's order. */
+/* The rungs in the ladder's order, and the one that each builds on; the first on itself. */
 extern const fc_kernel *const fc_ladder[FC_LADDER_RUNG_COUNT];
+extern const fc_kernel *const fc_ladder_bases[FC_LADDER_RUNG_COUNT];
 
 /* "ladder_swizzle_d64": the variant of variants.txt that serves the problem. */
 enum { FC_LADDER_VARIANT_BYTES = 64 };
