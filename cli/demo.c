@@ -13,14 +13,31 @@ typedef struct demo_report {
     cli_measurement measurements[CLI_MAX_DEVICES];
 } demo_report;
 
+static const char *reason_against(const fc_kernel_info *kernel)
+{
+    return kernel->accepts ? "a kernel before it accepts too" : kernel->reason;
+}
+
+/* Neighbours with one reason share a line. */
 static void print_refusals(fc_context *context, const fc_attention *problem)
 {
-    for (int index = 0; index < fc_kernel_count(); index++) {
+    fc_kernel_info first = fc_kernel_info_init();
+    int alike = 0;
+    for (int index = 0; index <= fc_kernel_count(); index++) {
         fc_kernel_info kernel = fc_kernel_info_init();
-        if (fc_kernel_query(context, problem, index, &kernel) == FC_OK &&
-            kernel.direction == FC_FORWARD && !kernel.chosen)
-            printf("  not %s: %s\n", kernel.name,
-                   kernel.accepts ? "a kernel before it accepts too" : kernel.reason);
+        const bool another = fc_kernel_query(context, problem, index, &kernel) == FC_OK;
+        if (another && (kernel.direction != FC_FORWARD || kernel.chosen))
+            continue;
+        if (alike > 0 && another && strcmp(reason_against(&first), reason_against(&kernel)) == 0) {
+            alike++;
+            continue;
+        }
+        if (alike == 1)
+            printf("  not %s: %s\n", first.name, reason_against(&first));
+        else if (alike > 1)
+            printf("  not %s and %d more: %s\n", first.name, alike - 1, reason_against(&first));
+        first = kernel;
+        alike = 1;
     }
 }
 

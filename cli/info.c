@@ -2,6 +2,7 @@
 #include "device.h"
 #include "output.h"
 
+#include "cpu/features.h"
 #include "verbs.h"
 
 #include <stdlib.h>
@@ -69,8 +70,34 @@ static processor read_processor(void)
     return found;
 }
 
+/* The instruction sets that the kernels were compiled for and this machine has. */
+static void list_instruction_sets(char *text, size_t capacity)
+{
+    size_t used = 0;
+    for (fc_cpu_level level = 0; level < FC_CPU_LEVEL_COUNT; level++) {
+        if (fc_cpu_has(level) && used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used > 0 ? " " : "",
+                                     fc_cpu_level_name(level));
+    }
+}
+
+/* The one that kernels are taken from first. */
+static const char *best_instruction_set(void)
+{
+    fc_cpu_level limit;
+    const char *best = "none, FLASHCORE_CPU is wrong";
+    if (fc_cpu_read_limit(&limit) != FC_OK)
+        return best;
+    for (fc_cpu_level level = 0; level <= limit; level++) {
+        if (fc_cpu_has(level))
+            best = fc_cpu_level_name(level);
+    }
+    return best;
+}
+
 typedef struct info_report {
     processor cpu;
+    char instruction_sets[64];
     int device_count;
     cli_device devices[CLI_MAX_DEVICES];
 } info_report;
@@ -97,6 +124,8 @@ static void write_json(json_writer *json, const void *data)
     json_end(json);
     json_text(json, "processor", report->cpu.model);
     json_text(json, "features", report->cpu.features);
+    json_text(json, "instruction_sets", report->instruction_sets);
+    json_text(json, "instruction_set_used", best_instruction_set());
     json_integer(json, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
     json_text(json, "omp_num_threads", getenv("OMP_NUM_THREADS"));
     json_array(json, "environment");
@@ -120,6 +149,7 @@ static void print_text(const info_report *report)
     if (cpu->model[0] != '\0')
         printf("%-13s%s\n", "processor", cpu->model);
     printf("%-13s%s\n", "features", cpu->features[0] != '\0' ? cpu->features : "unknown");
+    printf("%-13s%s; used: %s\n", "kernels for", report->instruction_sets, best_instruction_set());
     printf("%-13s%ld%s%s\n", "processors", sysconf(_SC_NPROCESSORS_ONLN),
            threads != NULL ? ", OMP_NUM_THREADS=" : "", threads != NULL ? threads : "");
     bool any = false;
@@ -136,6 +166,7 @@ static void print_text(const info_report *report)
 int cli_info(const cli_arguments *arguments)
 {
     info_report report = {.cpu = read_processor()};
+    list_instruction_sets(report.instruction_sets, sizeof report.instruction_sets);
     fc_context_options options = fc_context_options_init();
     report.device_count = cli_open_devices(&options, report.devices);
     if (cli_wants_text(arguments))

@@ -36,8 +36,9 @@ static double position(double microseconds, double low, double high)
 
 static void write_axis(FILE *file, double low, double high, int height)
 {
-    for (double tick = low; tick <= high * 1.001; tick *= 10) {
-        const double x = position(tick, low, high);
+    const int decades = (int)lround(log10(high / low));
+    for (int i = 0; i <= decades; i++) {
+        const double tick = low * pow(10, i), x = position(tick, low, high);
         fprintf(file,
                 "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" class=\"grid\"/>\n"
                 "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" class=\"small\">%g us</text>\n",

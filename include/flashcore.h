@@ -67,7 +67,7 @@ extern "C" {
     X(FC_ERROR_DRIVER, 6, "the device driver reported an error")
 
 typedef enum fc_status {
-#define FC_STATUS_ENUM(name, value, text) name = (value),
+#define FC_STATUS_ENUM(name, value, text) name = value,
     FC_STATUS_LIST(FC_STATUS_ENUM)
 #undef FC_STATUS_ENUM
 } fc_status;

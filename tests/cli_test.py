@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
 
-VERBS = "demo run check bench kernels info manual completion help".split()
+VERBS = "demo run check bench kernels ladder resources info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 
 
@@ -30,6 +30,36 @@ class CliTest(unittest.TestCase):
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertRegex(result.stderr, r"\Aflashcore: .*\n\Z")
         return result.stderr
+
+
+class CudaTest(CliTest):
+    """What the verbs of the CUDA part say on a machine without a GPU."""
+
+    no_driver = {"FLASHCORE_CUDA_DRIVER": "/no/such/driver"}
+    has_cuda = "no CUDA" not in flashcore("info").stdout
+
+    def test_without_a_gpu_the_sentence_says_why(self):
+        reason = "the CUDA driver cannot be opened" if self.has_cuda else "without its CUDA part"
+        for words in (["ladder"], ["check", "--backend", "cuda"], ["bench", "--backend", "cuda"]):
+            self.assertIn(reason, self.fail_with(1, *words, environment=self.no_driver))
+
+    def test_resources_are_held_to_their_budget(self):
+        if not self.has_cuda:
+            self.assertIn("without its CUDA part", self.fail_with(1, "resources"))
+            return
+        kernels = json.loads(self.succeed("resources", "--json"))["kernels"]
+        self.assertTrue(all(kernel["within_budget"] for kernel in kernels))
+        self.assertTrue(all(kernel["shared_bytes"] <= 99 * 1024 for kernel in kernels))
+        self.assertIn("ladder_swizzle_d64", {kernel["kernel"] for kernel in kernels})
+        result = flashcore("resources", "--registers", "20")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("OVER BUDGET", result.stdout)
+        self.assertIn("no kernel's name holds 'xyz'", self.fail_with(1, "resources", "--filter", "xyz"))
+
+    def test_a_technique_that_nobody_has_is_refused(self):
+        if self.has_cuda:
+            self.assertIn("techniques to leave out:", self.fail_with(2, "ladder", "--without", "magic"))
+            self.assertIn("write NAME=VALUE", self.fail_with(2, "ladder", "--macro", "STAGES"))
 
 
 class HelpTest(CliTest):

@@ -98,7 +98,7 @@ static int64_t wrong_loads(fc_type type)
 static int64_t wrong_stores(fc_type type)
 {
     int64_t wrong = 0;
-    for (uint64_t code = 0; code < 0x100000000u; code += 1013 * VEC_LANES) {
+    for (uint64_t code = 0; code < 0x100000000u; code += 1013ull * VEC_LANES) {
         float values[VEC_LANES];
         uint16_t stored[VEC_LANES];
         for (int i = 0; i < VEC_LANES; i++)
@@ -164,6 +164,7 @@ static int64_t wrong_moves(void)
 /* ---- The matrix step ---- */
 
 enum { DEPTH = 128, PANELS = 3, COLUMNS = PANELS * MATMUL_COLUMNS, A_STRIDE = DEPTH + 8 };
+enum { PANEL_ELEMENTS = DEPTH * MATMUL_COLUMNS };
 
 /* Values that bf16 holds exactly, all different along a row. */
 static float sample(int64_t row, int64_t column)
@@ -182,7 +183,7 @@ static double matmul_error(void)
     for (int64_t k = 0; k < DEPTH; k++)
         for (int64_t column = 0; column < COLUMNS; column++) {
             const int64_t panel = column / MATMUL_COLUMNS, at = column % MATMUL_COLUMNS;
-            b[panel * DEPTH * MATMUL_COLUMNS + k / OPERAND_PAIR * OPERAND_PAIR * MATMUL_COLUMNS +
+            b[panel * PANEL_ELEMENTS + k / OPERAND_PAIR * OPERAND_PAIR * MATMUL_COLUMNS +
               at * OPERAND_PAIR + k % OPERAND_PAIR] = operand_of(sample(k, column));
         }
     matmul_begin();
@@ -190,7 +191,7 @@ static double matmul_error(void)
         matmul(&(matmul_step){.a = a,
                               .a_stride = A_STRIDE,
                               .b = b,
-                              .panel_stride = DEPTH * MATMUL_COLUMNS,
+                              .panel_stride = PANEL_ELEMENTS,
                               .depth = DEPTH,
                               .panels = PANELS,
                               .c = c,

@@ -42,8 +42,6 @@ endif()
 
 # Budgets: of every kernel, as variants.txt states it, and of the library with all kernels in it.
 add_test(NAME resources COMMAND flashcore resources)
-add_test(NAME resources_over_budget COMMAND flashcore resources --registers 20)
-set_tests_properties(resources_over_budget PROPERTIES WILL_FAIL ON)
 if(NOT FC_SANITIZE)
     add_test(NAME library_size COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:flashcore_shared>
         -DMOST_BYTES=31457280 -P ${CMAKE_CURRENT_SOURCE_DIR}/size_test.cmake)

@@ -34,7 +34,7 @@ static int open_setup(void **state)
     s->buffers.k = s->k;
     s->buffers.v = s->v;
     s->buffers.out = s->out;
-    for (size_t i = 0; i < HEADS * KEYS * DIM; i++)
+    for (int i = 0; i < HEADS * KEYS * DIM; i++)
         s->v[i] = (float)(i % 7);
     *state = s;
     return (int)fc_context_create(NULL, &s->context);
@@ -187,8 +187,7 @@ static void test_pointers_are_checked(void **state)
                    "mask is given, but the problem's has_mask is 0");
     b = s->buffers;
     s->problem.has_sinks = 1;
-    assert_refused(fc_attend(s->context, &s->problem, &b, NULL), FC_ERROR_INVALID,
-                   "sinks is NULL");
+    assert_refused(fc_attend(s->context, &s->problem, &b, NULL), FC_ERROR_INVALID, "sinks is NULL");
     s->problem.has_sinks = 0;
     b.q_scale = s->q;
     assert_refused(fc_attend(s->context, &s->problem, &b, NULL), FC_ERROR_INVALID,
@@ -241,7 +240,7 @@ static void test_the_workspace_is_checked(void **state)
     assert_true(bytes > 0);
     fc_gradients g = fc_gradients_init();
     float dout[HEADS * ROWS * DIM] = {0}, dq[HEADS * ROWS * DIM], dk[HEADS * KEYS * DIM],
-          dv[HEADS * KEYS * DIM];
+                              dv[HEADS * KEYS * DIM];
     g.dout = dout;
     g.dq = dq;
     g.dk = dk;

@@ -69,13 +69,17 @@ fc_status fc_context_create(const fc_context_options *given, fc_context **contex
     FC_TRY(fc_cpu_read_limit(&cpu_limit));
     FC_TRY(choose_forced_kernels(&options, &forced));
     fc_context *created = calloc(1, sizeof *created);
-    fc_status status = created ? FC_OK : fc_fail(FC_ERROR_MEMORY, "no memory for a context");
-    if (status == FC_OK && options.device_type == FC_CUDA)
-        status = fc_cuda_device_open(options.device_index, &created->cuda);
-    if (status != FC_OK) {
-        free(created);
+    if (!created) {
         free(forced);
-        return status;
+        return fc_fail(FC_ERROR_MEMORY, "no memory for a context");
+    }
+    if (options.device_type == FC_CUDA) {
+        const fc_status status = fc_cuda_device_open(options.device_index, &created->cuda);
+        if (status != FC_OK) {
+            free(created);
+            free(forced);
+            return status;
+        }
     }
     const int available = most_threads();
     created->device_type = options.device_type;

@@ -117,7 +117,7 @@ struct fc_context {
     fc_log_function log;
     void *log_user;
     struct fc_cuda_device *cuda; /* NULL on the CPU */
-    pthread_mutex_t lock; /* of cache and lent */
+    pthread_mutex_t lock;        /* of cache and lent */
     struct fc_plan_cache *cache;
     struct fc_lent_block *lent;
 };

@@ -28,7 +28,7 @@ static const fc_kernel *const kernels[] = {
 #define CPU_KERNEL(isa, shape) &fc_cpu_##isa##_##shape##_kernel,
     FC_CPU_KERNEL_LIST(CPU_KERNEL)
 #undef CPU_KERNEL
-    &fc_reference_forward,
+        & fc_reference_forward,
     &fc_reference_backward,
 };
 

@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* syscall */
 #include "cpu/features.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #if defined(__x86_64__)
@@ -115,22 +116,28 @@ bool fc_cpu_has(fc_cpu_level level)
     return is_our_kind(level) && level <= found;
 }
 
+static void list_our_levels(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (fc_cpu_level level = 0; level < FC_CPU_LEVEL_COUNT; level++)
+        if (is_our_kind(level) && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "",
+                                     level_names[level]);
+}
+
 fc_status fc_cpu_read_limit(fc_cpu_level *limit)
 {
     const char *value = getenv("FLASHCORE_CPU");
-    char allowed[80] = "";
     *limit = FC_CPU_LEVEL_COUNT - 1;
     if (!value || !*value)
         return FC_OK;
-    for (fc_cpu_level level = 0; level < FC_CPU_LEVEL_COUNT; level++) {
-        if (!is_our_kind(level))
-            continue;
-        if (strcmp(value, level_names[level]) == 0) {
+    for (fc_cpu_level level = 0; level < FC_CPU_LEVEL_COUNT; level++)
+        if (is_our_kind(level) && strcmp(value, level_names[level]) == 0) {
             *limit = level;
             return FC_OK;
         }
-        strcat(strcat(allowed, *allowed ? ", " : ""), level_names[level]);
-    }
+    char allowed[80];
+    list_our_levels(allowed, sizeof allowed);
     return fc_fail(FC_ERROR_INVALID, "FLASHCORE_CPU=%.40s is not known here; allowed: %s", value,
                    allowed);
 }

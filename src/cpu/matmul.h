@@ -56,7 +56,7 @@ static __attribute__((noinline)) void matmul(const matmul_step *s)
 static inline void matmul_add_row(const operand *panel, int64_t k, float factor, float *to)
 {
     const operand *row = panel + k / OPERAND_PAIR * OPERAND_PAIR * MATMUL_COLUMNS;
-    for (int column = 0; column < MATMUL_COLUMNS; column++)
+    for (int64_t column = 0; column < MATMUL_COLUMNS; column++)
         to[column] += factor * operand_value(row[column * OPERAND_PAIR + k % OPERAND_PAIR]);
 }
 

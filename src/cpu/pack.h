@@ -11,7 +11,8 @@ enum { LONGEST_KEY_BLOCK = 128 };
 /* Elements from row to row of the staging area: whole vectors. */
 static inline int64_t staging_stride(int64_t dim)
 {
-    return round_up(dim, VEC_LANES * OPERAND_PAIR);
+    enum { VECTOR = VEC_LANES * OPERAND_PAIR };
+    return round_up(dim, VECTOR);
 }
 
 /* Row `i` of `count` as operands, with zeros up to `width`; all zeros when it is not there. */
@@ -52,7 +53,7 @@ static inline void transpose_rows(const operand *staging, int64_t stride, int64_
 static void pack_keys(const key_rows *r, int64_t first, int64_t count, int64_t depth,
                       operand *staging, operand *panels)
 {
-    int64_t index[LONGEST_KEY_BLOCK];
+    int64_t index[LONGEST_KEY_BLOCK] = {0};
     const int64_t stride = staging_stride(r->dim);
     find_rows(r, first, count, index);
     for (int64_t key = 0; key < round_up(count, MATMUL_COLUMNS); key += VEC_LANES) {
@@ -68,7 +69,7 @@ static inline void copy_panel_row(const operand *restrict row, int64_t stride, o
     if (OPERAND_PAIR == 1)
         memcpy(to, row, MATMUL_COLUMNS * sizeof *to);
     else
-        for (int column = 0; column < MATMUL_COLUMNS; column++) {
+        for (int64_t column = 0; column < MATMUL_COLUMNS; column++) {
             to[2 * column] = row[column];
             to[2 * column + 1] = row[stride + column];
         }
@@ -78,7 +79,7 @@ static inline void copy_panel_row(const operand *restrict row, int64_t stride, o
 static bool pack_values(const key_rows *r, int64_t first, int64_t count, int64_t key_block,
                         int64_t columns, operand *staging, operand *panels)
 {
-    int64_t index[LONGEST_KEY_BLOCK];
+    int64_t index[LONGEST_KEY_BLOCK] = {0};
     const int64_t stride = staging_stride(columns);
     bool tame = true;
     find_rows(r, first, count, index);

@@ -16,9 +16,10 @@
 
 /* Floats from row to row of a strip's scores: a block and room for a vector that sticks out, and
  * not a power of two, which would put all rows on the same sets of a cache. */
-enum { STRIP_STRIDE = LONGEST_KEY_BLOCK + 16 };
+enum { STRIP_STRIDE = LONGEST_KEY_BLOCK + 16, STRIP_ELEMENTS = MATMUL_ROWS * STRIP_STRIDE };
 
 enum {
+    LEAST_TILE_ROWS = 4 * MATMUL_ROWS,
     MOST_TILE_ROWS = 256,
     TILE_BYTES = 192 * 1024, /* of q and out together */
     SCRATCH_ALIGNMENT = FC_WORKSPACE_ALIGNMENT
@@ -50,8 +51,8 @@ static int64_t choose_tile_rows(const fc_attention *p, const prefill_shape *s, i
         TILE_BYTES / row_bytes < MOST_TILE_ROWS ? TILE_BYTES / row_bytes : MOST_TILE_ROWS;
     const int64_t all_rows = p->batch * p->kv_heads * p->q_length * s->group;
     const int64_t fair = all_rows / (3 * (int64_t)threads);
-    const int64_t least = 4 * MATMUL_ROWS;
-    const int64_t rows = fair > most ? most : fair < least ? least : fair;
+    const int64_t wanted = fair > LEAST_TILE_ROWS ? fair : LEAST_TILE_ROWS;
+    const int64_t rows = wanted < most ? wanted : most;
     return rows / MATMUL_ROWS * MATMUL_ROWS;
 }
 
@@ -96,11 +97,11 @@ static size_t lay_out(const prefill_shape *s, uint8_t *base, prefill_scratch *sc
     scratch->keys = take(base, &used, s->key_block * s->depth * element);
     scratch->values = take(base, &used, s->key_block * s->columns * element);
     scratch->out = take(base, &used, s->tile_rows * s->columns * (int64_t)sizeof(float));
-    scratch->scores = take(base, &used, MATMUL_ROWS * STRIP_STRIDE * (int64_t)sizeof(float));
+    scratch->scores = take(base, &used, STRIP_ELEMENTS * (int64_t)sizeof(float));
     scratch->staging = take(base, &used, VEC_LANES * staging_stride(widest) * element);
     scratch->weights = (operand *)(void *)scratch->scores;
     if (sizeof(operand) != sizeof(float))
-        scratch->weights = take(base, &used, MATMUL_ROWS * STRIP_STRIDE * element);
+        scratch->weights = take(base, &used, STRIP_ELEMENTS * element);
     return used;
 }
 

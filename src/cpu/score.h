@@ -198,7 +198,7 @@ static inline float weigh_scores(query_row *row, key_span span, float scale, con
     vec sum[2] = {vec_zero(), vec_zero()};
     for (int64_t j = span.first; j < span.end; j += SCORE_STEP) {
         FC_UNROLL
-        for (int i = 0; i < 2; i++) {
+        for (int64_t i = 0; i < 2; i++) {
             const int64_t at = j + i * VEC_LANES;
             vec weight = vec_exp2(vec_fma(vec_load(scores + at), scales, base));
             sum[i] = vec_add(sum[i], weight);

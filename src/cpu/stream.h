@@ -39,7 +39,7 @@ static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t
 {
     const fc_type type = r->problem->kv_type;
     const bool neighbours = r->strides->dim == 1;
-    int64_t index[STREAM_KEYS];
+    int64_t index[STREAM_KEYS] = {0};
     find_rows(r, block + first, end - first, index + first);
     found->type = neighbours ? type : FC_F32;
     found->dim = r->dim;
@@ -86,7 +86,7 @@ STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, c
                                    vec sum[STREAM_TOGETHER][4])
 {
     FC_UNROLL
-    for (int row = 0; row < rows; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         const vec left = vec_load(q + row * q_stride);
         FC_UNROLL
         for (int i = 0; i < 4; i++)
@@ -102,7 +102,7 @@ STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int
     vec sum[STREAM_TOGETHER][4], key[4];
     int64_t at = 0;
     FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         sum[row][0] = sum[row][1] = sum[row][2] = sum[row][3] = vec_zero();
     for (; at + VEC_LANES <= dim; at += VEC_LANES) {
         FC_UNROLL
@@ -117,7 +117,7 @@ STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int
         stream_multiply(rows, q + at, q_stride, key, sum);
     }
     FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         vec_sum4(sum[row], scores + row * STREAM_STRIDE);
 }
 
@@ -126,15 +126,15 @@ STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGET
 {
     vec sum[STREAM_TOGETHER];
     FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         sum[row] = vec_load(out + row * out_stride);
     FC_UNROLL
     for (int i = 0; i < keys; i++)
         FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
     FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         vec_store(out + row * out_stride, sum[row]);
 }
 
@@ -150,7 +150,7 @@ STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float
     for (int i = 0; i < keys; i++)
         from[i] = values[i];
     FC_UNROLL
-    for (int row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         FC_UNROLL
     for (int i = 0; i < keys; i++)
         weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);

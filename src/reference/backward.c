@@ -90,7 +90,7 @@ static void differentiate_rows(const backward *w)
     const fc_attention *p = w->p;
 #pragma omp parallel num_threads(w->threads)
     {
-        fc_score *scores = w->scores + fc_reference_thread() * p->kv_length;
+        fc_score *scores = fc_reference_scores(w->scores, p->kv_length);
         fc_row r;
         for (int64_t batch = 0; batch < p->batch; batch++) {
             const fc_sequence sequence = fc_sequence_at(p, w->b, batch);
@@ -141,9 +141,9 @@ static void differentiate_stored_row(const backward *w, int64_t outer, int64_t k
     for (int64_t batch = 0; batch < p->batch; batch++) {
         const fc_sequence sequence = fc_sequence_at(p, w->b, batch);
         if (p->paged) {
-            const int32_t *pages = w->b->page_table + batch * p->page_table_stride;
+            const int64_t first_page = batch * p->page_table_stride;
             for (int64_t key = row; key < sequence.kv_rows; key += p->page_size)
-                if (pages[key / p->page_size] == outer)
+                if (w->b->page_table[first_page + key / p->page_size] == outer)
                     gather_key(w, sequence, kv_head, key, dk, dv);
         } else {
             const int64_t key = row - sequence.kv_first;
@@ -265,7 +265,7 @@ static fc_status run_backward(const fc_plan *plan, const fc_buffers *b, const fc
                            .g = g,
                            .threads = plan->context->threads,
                            .states = states,
-                           .scores = (fc_score *)(void *)(states + state_count(p))};
+                           .scores = states ? (fc_score *)(void *)(states + state_count(p)) : NULL};
     differentiate_rows(&work);
     clear_unused_dq(&work);
     differentiate_keys(&work);

@@ -31,7 +31,7 @@ static fc_status run_forward(const fc_plan *plan, const fc_buffers *b, const fc_
     fc_score *all_scores = b->workspace;
 #pragma omp parallel num_threads(plan->context->threads)
     {
-        fc_score *scores = all_scores + fc_reference_thread() * p->kv_length;
+        fc_score *scores = fc_reference_scores(all_scores, p->kv_length);
         fc_row r;
         for (int64_t batch = 0; batch < p->batch; batch++) {
             const fc_sequence sequence = fc_sequence_at(p, b, batch);

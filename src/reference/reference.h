@@ -10,8 +10,8 @@ extern const fc_kernel fc_reference_backward;
 const char *fc_reference_accepts(const fc_kernel *self, const fc_context *context,
                                  const fc_attention *problem);
 
-/* Number of the calling thread within the team of the context's threads. */
-int64_t fc_reference_thread(void);
+/* The calling thread's row of scores in the room below; NULL where there are no keys. */
+struct fc_score *fc_reference_scores(struct fc_score *all_scores, int64_t kv_length);
 
 /* Room for one row of scores a thread. */
 size_t fc_reference_scores_bytes(const fc_kernel *self, const fc_context *context,
