@@ -252,7 +252,7 @@ static bool draw(const cli_arguments *arguments, const ladder_report *report)
                  row->changed ? " " : "", row->changed ? report->macro : "");
         count++;
     }
-    char problem[CLI_PROBLEM_TEXT_BYTES] = "", title[256];
+    char problem[CLI_PROBLEM_TEXT_BYTES] = "", title[128 + 32 + CLI_PROBLEM_TEXT_BYTES];
     cli_problem_text(&report->rows[0].measurement.problem, problem);
     snprintf(title, sizeof title, "The ladder on %s, %s", report->device, problem);
     cli_output output = {0};

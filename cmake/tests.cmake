@@ -36,6 +36,7 @@ endif()
 if(FC_LINT)
     find_program(RUN_CLANG_TIDY NAMES run-clang-tidy run-clang-tidy-14 REQUIRED)
     add_test(NAME format COMMAND ${PROJECT_SOURCE_DIR}/scripts/format --check)
-    add_test(NAME tidy COMMAND ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR})
+    add_test(NAME tidy COMMAND ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR}
+        "${PROJECT_SOURCE_DIR}/(src|lab|cli|tests|tools)/.*[.]c$")
     set_tests_properties(format tidy PROPERTIES LABELS lint)
 endif()

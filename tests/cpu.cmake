@@ -36,7 +36,11 @@ elseif(CMAKE_CROSSCOMPILING)
     set(checked_kernels cpu_avx2_prefill cpu_avx2_decode)
     set(check_flags --filter decode)
 endif()
+if(FC_SANITIZE)
+    set(check_flags --filter features) # every kind of memory; the whole list would take minutes
+endif()
 foreach(kernel ${checked_kernels})
     add_test(NAME check_${kernel} COMMAND flashcore check --kernel ${kernel} ${check_flags})
-    set_tests_properties(check_${kernel} PROPERTIES PROCESSORS 2 ENVIRONMENT QEMU_CPU=max)
+    set_tests_properties(check_${kernel} PROPERTIES
+        PROCESSORS 2 ENVIRONMENT QEMU_CPU=max LABELS slow)
 endforeach()

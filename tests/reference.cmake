@@ -19,6 +19,7 @@ add_test(
     NAME tables_recipe
     COMMAND
         Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/data/make_tables.py --check ${tables})
+set_tests_properties(tables_recipe PROPERTIES LABELS slow)
 
 # A broken reference may well read past its buffers: a sanitizer's report would hide the message.
 if(NOT FC_SANITIZE)
@@ -31,5 +32,5 @@ if(NOT FC_SANITIZE)
             Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/mutate.py --cc ${CMAKE_C_COMPILER}
             --archive $<TARGET_FILE:flashcore_static>
             "--libraries=${CMOCKA_LIBRARY} ${static_needs}")
-    set_tests_properties(mutations PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    set_tests_properties(mutations PROPERTIES PROCESSORS 2 TIMEOUT 600 LABELS slow)
 endif()

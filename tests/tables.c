@@ -55,7 +55,8 @@ static table_array *need_array(reader *from, table_case *owner)
     array->type = array_type(&owner->problem, array->name);
     array->origin = reader_integer(from);
     array->count = reader_integer(from);
-    size_t bytes = (size_t)(array->count + 2 * (int64_t)TABLE_GUARD_ELEMENTS) * element_bytes(array->type);
+    size_t bytes =
+        (size_t)(array->count + 2 * (int64_t)TABLE_GUARD_ELEMENTS) * element_bytes(array->type);
     char *allocated = malloc(bytes);
     if (allocated == NULL)
         reader_stop(from, "out of memory");
