@@ -73,8 +73,13 @@ static int64_t scratch_bytes(const decode_shape *s)
                     FC_WORKSPACE_ALIGNMENT);
 }
 
+/* More than any machine has stands for all that is too much: such a plan exists, but can't run. */
 static int64_t partials_bytes(const fc_attention *p, const decode_shape *s)
 {
+    const double floats = (double)p->batch * (double)p->kv_heads * (double)s->chunks *
+                          (double)s->row_count * (double)s->partial_floats;
+    if (floats > 0x1p54)
+        return INT64_C(1) << 60;
     const int64_t count = p->batch * p->kv_heads * s->chunks * s->row_count;
     return round_up(count * s->partial_floats * (int64_t)sizeof(float), FC_WORKSPACE_ALIGNMENT);
 }
@@ -289,6 +294,7 @@ static void enter_sequence(decode *w, int64_t batch, int64_t kv_head)
 
 static void attend(const fc_attention *p, const fc_buffers *b, int threads)
 {
+    (void)threads; /* without OpenMP there is one */
     const decode_shape shape = choose_shape(p);
 #pragma omp parallel num_threads(threads)
     {

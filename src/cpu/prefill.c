@@ -49,11 +49,12 @@ static int64_t choose_tile_rows(const fc_attention *p, const prefill_shape *s, i
         s->depth * (int64_t)sizeof(operand) + s->columns * (int64_t)sizeof(float);
     const int64_t most =
         TILE_BYTES / row_bytes < MOST_TILE_ROWS ? TILE_BYTES / row_bytes : MOST_TILE_ROWS;
-    const int64_t all_rows = p->batch * p->kv_heads * p->q_length * s->group;
-    const int64_t fair = all_rows / (3 * (int64_t)threads);
-    const int64_t wanted = fair > LEAST_TILE_ROWS ? fair : LEAST_TILE_ROWS;
-    const int64_t rows = wanted < most ? wanted : most;
-    return rows / MATMUL_ROWS * MATMUL_ROWS;
+    /* In double: a packed batch may be described with more rows than 64 bits count. */
+    const double all_rows = (double)p->batch * (double)p->q_heads * (double)p->q_length;
+    const double fair = all_rows / (3.0 * threads);
+    const int64_t wanted = fair > (double)most ? most : (int64_t)fair;
+    const int64_t rows = wanted > LEAST_TILE_ROWS ? wanted : LEAST_TILE_ROWS;
+    return (rows < most ? rows : most) / MATMUL_ROWS * MATMUL_ROWS;
 }
 
 static prefill_shape choose_shape(const fc_attention *p, int threads)
