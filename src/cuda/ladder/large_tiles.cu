@@ -171,6 +171,7 @@ static __device__ void softmax_step(shared_tiles *shared)
             sum += probability;
         }
         sum = warp_sum(sum);
+        __syncwarp(); /* every lane has read the row's state before lane 0 writes it */
         if (lane_id() == 0) {
             const float correction = exp2_approx(old_max - base);
             shared->row_correction[row] = correction;
