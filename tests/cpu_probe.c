@@ -74,22 +74,28 @@ static double tanh_error(void)
 
 /* ---- Elements ---- */
 
+/* Room for a vector of any type. */
+typedef union elements {
+    double room[VEC_LANES];
+    uint8_t narrow[VEC_LANES];
+    uint16_t wide[VEC_LANES];
+} elements;
+
 static int64_t wrong_loads(fc_type type)
 {
     const int64_t codes = type == FC_F16 || type == FC_BF16 ? 65536 : 256;
     int64_t wrong = 0;
     for (int64_t code = 0; code < codes; code += VEC_LANES) {
-        uint8_t narrow[VEC_LANES];
-        uint16_t wide[VEC_LANES];
+        elements from;
         float values[VEC_LANES];
-        for (int i = 0; i < VEC_LANES; i++) {
-            narrow[i] = (uint8_t)(code + i);
-            wide[i] = (uint16_t)(code + i);
-        }
-        const void *from = codes == 256 ? (const void *)narrow : (const void *)wide;
-        vec_store(values, vec_load_as(type, from));
         for (int i = 0; i < VEC_LANES; i++)
-            wrong += !same_number(values[i], (float)fc_load(type, from, i));
+            if (codes == 256)
+                from.narrow[i] = (uint8_t)(code + i);
+            else
+                from.wide[i] = (uint16_t)(code + i);
+        vec_store(values, vec_load_as(type, &from));
+        for (int i = 0; i < VEC_LANES; i++)
+            wrong += !same_number(values[i], (float)fc_load(type, &from, i));
     }
     return wrong;
 }
@@ -100,18 +106,17 @@ static int64_t wrong_stores(fc_type type)
     int64_t wrong = 0;
     for (uint64_t code = 0; code < 0x100000000u; code += 1013ull * VEC_LANES) {
         float values[VEC_LANES];
-        uint16_t stored[VEC_LANES];
+        elements stored, expected;
         for (int i = 0; i < VEC_LANES; i++)
             values[i] = fc_float_from_bits((uint32_t)(code + 1013 * (uint64_t)i) & ~0xfffu);
         if (type == FC_F16)
-            vec_store_f16(stored, vec_load(values));
+            vec_store_f16(stored.wide, vec_load(values));
         else
-            vec_store_bf16(stored, vec_load(values));
+            vec_store_bf16(stored.wide, vec_load(values));
         for (int i = 0; i < VEC_LANES; i++) {
-            uint16_t expected;
-            fc_store(type, &expected, 0, (double)values[i]);
+            fc_store(type, &expected, i, (double)values[i]);
             wrong +=
-                !same_number((float)fc_load(type, stored, i), (float)fc_load(type, &expected, 0));
+                !same_number((float)fc_load(type, &stored, i), (float)fc_load(type, &expected, i));
         }
     }
     return wrong;
