@@ -14,9 +14,9 @@ static struct {
     fc_context *context; /* whom to ask what is contradictory */
 } list;
 
-static void out_of_memory(void)
+static void give_up(const char *why)
 {
-    fputs("out of memory for the list of cases\n", stderr);
+    fprintf(stderr, "the list of cases can't be made: %s\n", why);
     exit(EXIT_FAILURE);
 }
 
@@ -26,7 +26,7 @@ static void append(const fc_case *c)
         list.room = list.room ? 2 * list.room : 1024;
         list.cases = realloc(list.cases, list.room * sizeof *list.cases);
         if (!list.cases)
-            out_of_memory();
+            give_up("out of memory");
     }
     list.cases[list.count++] = *c;
 }
@@ -90,7 +90,7 @@ static void make_list(void)
     fc_context_options options = fc_context_options_init();
     options.kernel = "reference,reference_backward"; /* whatever the environment forces */
     if (fc_context_create(&options, &list.context) != FC_OK)
-        out_of_memory();
+        give_up(fc_last_error());
     case_add_shapes();
     case_add_kinds();
     add_features_alone();
