@@ -14,7 +14,7 @@
 
 enum { MOST_MACROS = 16 };
 
-/* The macros of a variant as NVRTC gets them; release is for the caller: macros[0] and words. */
+/* Cuts words, which the macros then point into. */
 static int split_macros(const fc_cuda_variant *variant, char *words, const char **macros)
 {
     int count = 0;
