@@ -2,13 +2,16 @@
 #include "core/internal.h"
 #include "cpu/cpu.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/sm80/sm80.h"
 #include "reference/reference.h"
 
 #include <stdio.h>
 
-/* Of the rows that accept a problem, the first runs it. */
+/* Of the rows that accept a problem, the first that suits it runs it. */
 static const fc_kernel *const kernels[] = {
 #if FC_WITH_CUDA
+    &fc_sm80_latency,
+    &fc_sm80_prefill,
     &fc_ladder_swizzle,
     &fc_ladder_double_buffer,
     &fc_ladder_three_stages,
@@ -107,28 +110,41 @@ static const char *reason_against(const fc_context *context, const fc_attention 
     return kernel->accepts(kernel, context, problem);
 }
 
+/* The first kernel of a direction that accepts the problem and, where it says so, suits it. */
+static const fc_kernel *first_that_accepts(const fc_context *context, const fc_attention *problem,
+                                           fc_direction direction, bool must_suit)
+{
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        const fc_kernel *kernel = kernels[i];
+        if (kernel->direction != direction || reason_against(context, problem, kernel))
+            continue;
+        if (!must_suit || !kernel->suits || kernel->suits(kernel, context, problem))
+            return kernel;
+    }
+    return NULL;
+}
+
+static fc_status refuse_forced(const fc_context *context, const fc_attention *problem,
+                               fc_direction direction)
+{
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        const fc_kernel *kernel = kernels[i];
+        if (kernel->direction == direction && is_forced(context, kernel))
+            return fc_fail(FC_ERROR_UNSUPPORTED, "kernel '%s' is forced, but refuses: %s",
+                           kernel->name, kernel->accepts(kernel, context, problem));
+    }
+    return fc_fail(FC_ERROR_UNSUPPORTED,
+                   "no %s kernel accepts this problem; fc_kernel_query says why",
+                   direction == FC_FORWARD ? "forward" : "backward");
+}
+
 fc_status fc_choose_kernel(const fc_context *context, const fc_attention *problem,
                            fc_direction direction, const fc_kernel **chosen)
 {
-    const char *direction_name = direction == FC_FORWARD ? "forward" : "backward";
-    const bool forced = is_direction_forced(context, direction);
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        const fc_kernel *kernel = kernels[i];
-        if (kernel->direction != direction)
-            continue;
-        const char *reason = reason_against(context, problem, kernel);
-        if (!reason) {
-            *chosen = kernel;
-            return FC_OK;
-        }
-        if (forced && is_forced(context, kernel))
-            return fc_fail(FC_ERROR_UNSUPPORTED, "kernel '%s' is forced, but refuses: %s",
-                           kernel->name, reason);
-    }
-    return fc_fail(FC_ERROR_UNSUPPORTED,
-                   "no %s kernel accepts this problem; fc_kernel_query says "
-                   "why",
-                   direction_name);
+    *chosen = first_that_accepts(context, problem, direction, true);
+    if (!*chosen)
+        *chosen = first_that_accepts(context, problem, direction, false);
+    return *chosen ? FC_OK : refuse_forced(context, problem, direction);
 }
 
 fc_status fc_kernel_query(fc_context *context, const fc_attention *problem, int index,

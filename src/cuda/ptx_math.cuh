@@ -42,6 +42,20 @@ static __device__ __forceinline__ unsigned pack_f16x2(float low, float high)
     return pair;
 }
 
+/* Two bf16 in one register, the first element in the low half. */
+static __device__ __forceinline__ unsigned pack_bf16x2(float low, float high)
+{
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+/* A bf16 is the upper half of an FP32. */
+static __device__ __forceinline__ float bf16_to_f32(unsigned short bits)
+{
+    return __uint_as_float((unsigned)bits << 16);
+}
+
 static __device__ __forceinline__ float low_f16(unsigned pair)
 {
     return f16_to_f32((f16)(pair & 0xffffu));

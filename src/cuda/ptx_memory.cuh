@@ -1,4 +1,4 @@
-/* ptx_memory.cuh: 16 bytes at a time between global memory and registers. */
+/* ptx_memory.cuh: 16 or 8 bytes at a time between global memory and registers. */
 #ifndef FC_PTX_MEMORY_CUH
 #define FC_PTX_MEMORY_CUH
 
@@ -18,6 +18,13 @@ static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk
 {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
                  "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void store_global_8(void *global, uint2 chunk)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(global)),
+                 "r"(chunk.x), "r"(chunk.y)
                  : "memory");
 }
 

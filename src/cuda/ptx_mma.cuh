@@ -11,17 +11,50 @@
 
 #include "ptx_common.cuh"
 
-/* result += left · right, f16 operands, FP32 sums. */
+/* result += left · right, FP32 sums of f16 or bf16 operands. */
+#define MMA_M16N8K16(type)                                                                    \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                        \
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                     \
+        : "+f"(result[0]), "+f"(result[1]), "+f"(result[2]), "+f"(result[3])                  \
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_0), "r"(right_1))
+
+/* result = left · right: no registers have to be cleared first. */
+#define MMA_M16N8K16_FROM_ZERO(type)                                                            \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                          \
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"                   \
+        : "=f"(result[0]), "=f"(result[1]), "=f"(result[2]), "=f"(result[3])                    \
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_0), "r"(right_1),   \
+          "f"(0.0f))
+
 static __device__ __forceinline__ void mma_m16n8k16_f16(float result[4], const unsigned left[4],
                                                         unsigned right_0, unsigned right_1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(result[0]), "+f"(result[1]), "+f"(result[2]), "+f"(result[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_0), "r"(right_1));
+    MMA_M16N8K16("f16");
 }
 
-/* Four 8×8 matrices of f16 from shared memory. Lanes 8i … 8i+7 give the addresses of the rows of
+static __device__ __forceinline__ void mma_m16n8k16_f16_from_zero(float result[4],
+                                                                  const unsigned left[4],
+                                                                  unsigned right_0,
+                                                                  unsigned right_1)
+{
+    MMA_M16N8K16_FROM_ZERO("f16");
+}
+
+static __device__ __forceinline__ void mma_m16n8k16_bf16(float result[4], const unsigned left[4],
+                                                         unsigned right_0, unsigned right_1)
+{
+    MMA_M16N8K16("bf16");
+}
+
+static __device__ __forceinline__ void mma_m16n8k16_bf16_from_zero(float result[4],
+                                                                   const unsigned left[4],
+                                                                   unsigned right_0,
+                                                                   unsigned right_1)
+{
+    MMA_M16N8K16_FROM_ZERO("bf16");
+}
+
+/* Four 8×8 matrices of 16-bit elements from shared memory. Lanes 8i … 8i+7 give the addresses of the rows of
  * matrix i (16 bytes each, aligned); matrix[i] becomes elements 2t, 2t+1 of its row g. */
 static __device__ __forceinline__ void ldmatrix_x4(unsigned matrix[4], const void *row)
 {

@@ -1,0 +1,190 @@
+/* features.cuh: what changes scores between Q·Kᵀ and the softmax, and weights after it.
+ *
+ * Causal and window limits and the end of the keys are in every variant, applied at boundary tiles
+ * alone. Soft-cap, ALiBi, bias, mask and dropout are run-time branches of the FEATURES variants. */
+#ifndef FC_SM80_FEATURES_CUH
+#define FC_SM80_FEATURES_CUH
+
+#include "sm80/tile.cuh"
+
+/* Hides the keys outside the limits of each row and those from end_key on; scores start at key
+ * first_key. */
+static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                 const attention_args *args,
+                                                 const sequence_share *share, int first_row,
+                                                 int first_key, int end_key)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = row_of(args, first_row + lane_row(r));
+        const int lane_key = first_key + lane_id() % 4 * 2;
+        const int first = first_key_of(args, share, row) - lane_key;
+        const int end = min(end_key_of(args, share, row), end_key) - lane_key;
+#pragma unroll
+        for (int i = 0; i < SCORE_TILES * 2; i++) {
+            const int key = i / 2 * 8 + i % 2;
+            if (key < first || key >= end)
+                scores[r / 2][i / 2][r % 2 * 2 + i % 2] = negative_infinity();
+        }
+    }
+}
+
+/* Rows that may see fewer keys than this have the rest of their weights counted too. */
+#define FEW_KEYS 64
+
+static __device__ __forceinline__ int see_few_keys(const attention_args *args,
+                                                   const key_limits *limits)
+{
+    return limits->all_end - limits->all_first < FEW_KEYS ||
+           (FEATURES && (args->alibi || args->bias || args->mask));
+}
+
+#if FEATURES
+
+static __device__ __forceinline__ float load_bias(const attention_args *args, long long index)
+{
+    if (args->bias_type == ARGS_F32)
+        return ((const float *)args->bias)[index];
+    const unsigned short bits = ((const unsigned short *)args->bias)[index];
+    return args->bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+/* tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
+static __device__ __forceinline__ float fast_tanh(float x)
+{
+    return 1.0f - __fdividef(2.0f, 1.0f + exp2_approx(2.0f * LOG2_E * x));
+}
+
+/* Score i of row r, by keys. */
+static __device__ __forceinline__ float *lane_score(float scores[ROW_GROUPS][SCORE_TILES][4], int r,
+                                                    int i)
+{
+    return &scores[r / 2][i / 2][r % 2 * 2 + i % 2];
+}
+
+/* score += bias, or -inf where that is the bias, also where the score is NaN. The bias ends with
+ * the keys: outside [first, end) it is not looked up. */
+static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                const attention_args *args, int r,
+                                                long long row_index, int lane_key, int first,
+                                                int end)
+{
+#pragma unroll
+    for (int i = 0; i < SCORE_TILES * 2; i++) {
+        const int key = lane_key + i / 2 * 8 + i % 2;
+        if (key < first || key >= end)
+            continue;
+        const float bias = load_bias(args, row_index + key * args->bias_strides.key);
+        float *score = lane_score(scores, r, i);
+        *score = bias == negative_infinity() ? bias : *score + bias;
+    }
+}
+
+static __device__ __forceinline__ void apply_mask(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                  const attention_args *args, int r,
+                                                  long long row_index, int lane_key, int first,
+                                                  int end)
+{
+#pragma unroll
+    for (int i = 0; i < SCORE_TILES * 2; i++) {
+        const int key = lane_key + i / 2 * 8 + i % 2;
+        if (key >= first && key < end && !args->mask[row_index + key * args->mask_strides.key])
+            *lane_score(scores, r, i) = negative_infinity();
+    }
+}
+
+static __device__ __forceinline__ long long broadcast_row(const attention_broadcast *strides,
+                                                          int batch, int head, int row)
+{
+    return batch * strides->batch + head * strides->head + row * strides->row;
+}
+
+/* scores become cap(scale · q·k) + alibi + bias in base 2; hidden keys are -inf. */
+static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                    const attention_args *args,
+                                                    const sequence_share *share, int first_row,
+                                                    int first_key, int end_key)
+{
+    const float scale = args->scale, cap = args->softcap;
+#pragma unroll
+    for (int i = 0; i < TILE_SCORES; i++)
+        *tile_score(scores, i) *= scale;
+    if (cap > 0.0f)
+#pragma unroll
+        for (int i = 0; i < TILE_SCORES; i++)
+            *tile_score(scores, i) = cap * fast_tanh(*tile_score(scores, i) / cap);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int packed_row = min(first_row + lane_row(r), share->rows - 1);
+        const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
+        const int lane_key = first_key + lane_id() % 4 * 2;
+        const int first = first_key_of(args, share, row);
+        const int end = min(end_key_of(args, share, row), end_key);
+        if (args->alibi) {
+            const float slope = args->alibi[share->batch * args->alibi_batch_stride + head];
+#pragma unroll
+            for (int i = 0; i < SCORE_TILES * 2; i++)
+                *lane_score(scores, r, i) -=
+                    slope *
+                    fabsf((float)(row + share->shift - (lane_key + i / 2 * 8 + i % 2)));
+        }
+        if (args->bias)
+            add_bias(scores, args, r, broadcast_row(&args->bias_strides, share->batch, head, row),
+                     lane_key, first, end);
+        if (args->mask)
+            apply_mask(scores, args, r,
+                       broadcast_row(&args->mask_strides, share->batch, head, row), lane_key,
+                       first, end);
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_SCORES; i++)
+        *tile_score(scores, i) *= LOG2_E;
+}
+
+/* Philox4x32-10: words[…] of one counter, as flashcore.h defines dropout. */
+static __device__ __noinline__ uint4 random_words(uint4 counter, unsigned key0, unsigned key1)
+{
+#pragma unroll 1
+    for (int round = 0; round < 10; round++) {
+        const unsigned low0 = 0xD2511F53u * counter.x, high0 = __umulhi(0xD2511F53u, counter.x);
+        const unsigned low1 = 0xCD9E8D57u * counter.z, high1 = __umulhi(0xCD9E8D57u, counter.z);
+        counter.x = high1 ^ counter.y ^ key0;
+        counter.y = low1;
+        counter.z = high0 ^ counter.w ^ key1;
+        counter.w = low0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return counter;
+}
+
+/* Dropped weights become 0 after they were summed. A lane's two keys lie in one block of four. */
+static __device__ __forceinline__ void drop_weights(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                    const attention_args *args,
+                                                    const sequence_share *share, int first_row,
+                                                    int first_key)
+{
+    const unsigned key1 = args->dropout_seed[1] ^ args->dropout_offset[1];
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int packed_row = first_row + lane_row(r);
+        const unsigned line = (unsigned)(share->batch * args->q_heads) +
+                              (unsigned)head_of(args, share, packed_row);
+#pragma unroll
+        for (int n = 0; n < SCORE_TILES; n++) {
+            const int key = first_key + n * 8 + lane_id() % 4 * 2;
+            const uint4 words =
+                random_words(make_uint4((unsigned)key / 4, (unsigned)row_of(args, packed_row), line,
+                                        args->dropout_offset[0]),
+                             args->dropout_seed[0], key1);
+            float *weight = &scores[r / 2][n][r % 2 * 2];
+            if ((key % 4 ? words.z : words.x) < args->dropout_threshold)
+                weight[0] *= 0.0f;
+            if ((key % 4 ? words.w : words.y) < args->dropout_threshold)
+                weight[1] *= 0.0f;
+        }
+    }
+}
+
+#endif
+#endif

@@ -1,0 +1,162 @@
+/* problem.cuh: which sequence, heads, rows and keys a block works on, and where they lie.
+ *
+ * Rows are counted packed: where the query heads of one KV head share a tile (args.packed_heads),
+ * packed row r is row r / packed_heads of head r % packed_heads. */
+#ifndef FC_SM80_PROBLEM_CUH
+#define FC_SM80_PROBLEM_CUH
+
+#include "attention_args.h"
+#include "sm80/element.cuh"
+
+/* 1: any strides, paged keys, and whatever changes scores or weights. */
+#ifndef FEATURES
+#define FEATURES 0
+#endif
+
+static __device__ __forceinline__ int divide(int number, fast_divisor by)
+{
+    return by.magic ? (int)(__umulhi((unsigned)number, by.magic) >> by.shift) : number;
+}
+
+static __device__ __forceinline__ int remainder_of(int number, fast_divisor by)
+{
+    return number - divide(number, by) * by.divisor;
+}
+
+typedef struct sequence_share {
+    int batch;
+    int head; /* the first query head of the tile */
+    int kv_head;
+    int rows; /* packed rows of the sequence */
+    int kv_rows;
+    int shift;             /* row i stands at key i + shift */
+    int q_first, kv_first; /* rows of the packed tensor before this sequence */
+} sequence_share;
+
+/* The index arrays are the caller's, in device memory that nobody has checked: whatever they hold,
+ * no row outside the tensors is touched. */
+static __device__ __forceinline__ int clamp_int(int value, int least, int most)
+{
+    return max(least, min(value, most));
+}
+
+static __device__ __forceinline__ int sequence_span(const int *cumulative, int batch, int longest,
+                                                    int all_rows, int *first)
+{
+    const int begin = clamp_int(cumulative[batch], 0, all_rows);
+    *first = begin;
+    return clamp_int(cumulative[batch + 1] - begin, 0, min(longest, all_rows - begin));
+}
+
+static __device__ __forceinline__ sequence_share find_share(const attention_args *args, int batch,
+                                                            int head_group)
+{
+    sequence_share share;
+    share.batch = batch;
+    share.head = head_group * args->packed_heads.divisor;
+    share.kv_head = divide(share.head, args->heads_per_kv);
+    share.rows = args->q_length;
+    share.kv_rows = args->kv_length;
+    share.q_first = share.kv_first = 0;
+    if (args->cu_q)
+        share.rows =
+            sequence_span(args->cu_q, batch, args->q_length, args->packed_q_rows, &share.q_first);
+    if (args->cu_kv)
+        share.kv_rows = sequence_span(args->cu_kv, batch, args->kv_length, args->packed_kv_rows,
+                                      &share.kv_first);
+    if (args->kv_lengths)
+        share.kv_rows = clamp_int(args->kv_lengths[batch], 0, args->kv_length);
+    share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
+    share.rows *= args->packed_heads.divisor;
+    return share;
+}
+
+static __device__ __forceinline__ int row_of(const attention_args *args, int packed_row)
+{
+    return divide(packed_row, args->packed_heads);
+}
+
+static __device__ __forceinline__ int head_of(const attention_args *args,
+                                              const sequence_share *share, int packed_row)
+{
+    return share->head + remainder_of(packed_row, args->packed_heads);
+}
+
+/* Strides count elements where FEATURES is 1, else chunks, which need one instruction a product. */
+#define STRIDE_UNIT (FEATURES ? 1 : CHUNK)
+
+static __device__ __forceinline__ long long times_stride(long long number, long long stride)
+{
+    return FEATURES ? number * stride : (long long)(int)number * (int)stride;
+}
+
+/* Index of the first element of a packed row in Q or out. */
+static __device__ __forceinline__ long long q_index(const attention_args *args,
+                                                    const sequence_share *share,
+                                                    const attention_strides *strides,
+                                                    int packed_row)
+{
+    return STRIDE_UNIT *
+           (times_stride(share->batch, strides->batch) +
+            times_stride(head_of(args, share, packed_row), strides->head) +
+            times_stride(share->q_first + row_of(args, packed_row), strides->row));
+}
+
+/* The same of the sequence's first key in K or V, which is not paged. */
+static __device__ __forceinline__ long long first_kv_index(const sequence_share *share,
+                                                           const attention_strides *strides)
+{
+    return STRIDE_UNIT * (times_stride(share->batch, strides->batch) +
+                          times_stride(share->kv_head, strides->head) +
+                          times_stride(share->kv_first, strides->row));
+}
+
+/* From row 0 of page 0 to a key of paged K or V. */
+static __device__ __forceinline__ long long page_index(const attention_args *args,
+                                                       const sequence_share *share, int key,
+                                                       long long page_stride,
+                                                       long long row_stride)
+{
+    const int *pages = args->page_table + share->batch * args->page_table_stride;
+    const int place = divide(key, args->page_size);
+    const int page = clamp_int(pages[place], 0, args->page_count - 1);
+    return page * page_stride + (key - place * args->page_size.divisor) * row_stride;
+}
+
+/* The keys [first, end) that causal and window limits leave to a row. */
+static __device__ __forceinline__ int first_key_of(const attention_args *args,
+                                                   const sequence_share *share, int row)
+{
+    return args->window_left < 0 ? 0 : max(0, row + share->shift - args->window_left);
+}
+
+static __device__ __forceinline__ int end_key_of(const attention_args *args,
+                                                 const sequence_share *share, int row)
+{
+    return args->window_right < 0
+               ? share->kv_rows
+               : min(share->kv_rows, row + share->shift + args->window_right + 1);
+}
+
+/* What the rows of a tile see: some of them the keys [first, end), all of them
+ * [all_first, all_end). */
+typedef struct key_limits {
+    int first, end;
+    int all_first, all_end;
+} key_limits;
+
+static __device__ __forceinline__ key_limits limits_of_rows(const attention_args *args,
+                                                            const sequence_share *share,
+                                                            int first_packed, int packed_rows)
+{
+    const int first_row = row_of(args, first_packed);
+    const int last_row = row_of(args, min(first_packed + packed_rows, share->rows) - 1);
+    key_limits limits;
+    limits.first = first_key_of(args, share, first_row);
+    limits.end = end_key_of(args, share, last_row);
+    limits.all_first = first_key_of(args, share, last_row);
+    limits.all_end = end_key_of(args, share, first_row);
+    return limits;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* store.cuh: the end of a row: its sum over the lanes, the sink, the division, and the stores. */
+#ifndef FC_SM80_STORE_CUH
+#define FC_SM80_STORE_CUH
+
+#include "ptx_memory.cuh"
+#include "sm80/tile.cuh"
+
+typedef struct row_end {
+    float factor;   /* of the unnormalised output */
+    float lse_log2; /* -inf for a row that saw nothing; only where it is wanted */
+} row_end;
+
+/* A sink is one more logit with no value behind it. */
+static __device__ __forceinline__ row_end finish_row(const attention_args *args, float max_log2,
+                                                     float sum, int head, int add_sink)
+{
+    row_end end;
+    float factor = args->dropout_scale;
+    if (add_sink && args->sinks) {
+        const float sink = args->sinks[head] * LOG2_E;
+        const float new_max = fmaxf(max_log2, sink);
+        const float base = new_max == negative_infinity() ? 0.0f : new_max;
+        const float correction = exp2_approx(max_log2 - base);
+        sum = sum * correction + exp2_approx(sink - base);
+        factor *= correction;
+        max_log2 = new_max;
+    }
+    end.factor = sum == 0.0f ? 0.0f : __fdividef(factor, sum);
+    end.lse_log2 = args->lse || args->partial_lse ? max_log2 + log2f(sum) : 0.0f;
+    return end;
+}
+
+static __device__ __forceinline__ void store_lse(const attention_args *args,
+                                                 const sequence_share *share, int packed_row,
+                                                 float lse_log2)
+{
+    if (!args->lse)
+        return;
+    const attention_strides *strides = &args->lse_strides;
+    args->lse[share->batch * strides->batch + head_of(args, share, packed_row) * strides->head +
+              (share->q_first + row_of(args, packed_row)) * strides->row] = lse_log2 * LN_2;
+}
+
+static __device__ __forceinline__ void store_element(const attention_args *args, long long index,
+                                                     float value)
+{
+    if (args->out_type == ARGS_F32)
+        ((float *)args->out)[index] = value;
+    else
+        ((unsigned short *)args->out)[index] =
+            (unsigned short)(args->out_type == ARGS_BF16 ? pack_bf16x2(value, 0.0f)
+                                                         : pack_f16x2(value, 0.0f));
+}
+
+/* Columns first_dim … of a row held in a swizzled tile of elements, 16 bytes a store. */
+static __device__ __forceinline__ void store_tile(const attention_args *args,
+                                                  const sequence_share *share, element *tile,
+                                                  int tile_rows, int first_row, int first_dim,
+                                                  int thread, int threads)
+{
+#pragma unroll 1 /* unrolled, its addresses would hold registers through the whole kernel */
+    for (int i = thread; i < tile_rows * (VALUE_DIM / CHUNK); i += threads) {
+        const int row = i / (VALUE_DIM / CHUNK);
+        const int column = i % (VALUE_DIM / CHUNK) * CHUNK;
+        if (first_row + row < share->rows && first_dim + column < args->value_dim)
+            store_global_16((element *)args->out +
+                                q_index(args, share, &args->out_strides, first_row + row) +
+                                first_dim + column,
+                            *(uint4 *)tile_element(tile, VALUE_DIM, row, column));
+    }
+}
+
+#endif
