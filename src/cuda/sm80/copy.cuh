@@ -28,7 +28,7 @@ static __device__ __forceinline__ void copy_chunk(const attention_args *args, el
                                                   const element *row, long long stride, int column,
                                                   int dims, int row_is_there)
 {
-    if (!FEATURES || args->vector_loads)
+    if (!FEATURES || args->more.vector_loads)
         cp_async_16_or_zero(shared, row + column, row_is_there && column < dims);
     else
         gather_chunk(shared, row + column * stride, stride, row_is_there ? dims - column : 0);
@@ -46,17 +46,17 @@ typedef struct row_source {
 static __device__ __forceinline__ row_source find_keys(const attention_args *args,
                                                        const sequence_share *share,
                                                        const void *tensor,
-                                                       const attention_strides *strides, int dims,
+                                                       const row_strides *strides, int dims,
                                                        int first_dim)
 {
     row_source source;
-    source.paged = FEATURES && args->page_size.divisor;
+    source.paged = FEATURES && args->more.page_size.divisor;
     source.first = (const element *)tensor +
                    (source.paged ? share->kv_head * strides->head
                                  : first_kv_index(share, strides)) +
-                   first_dim * (FEATURES ? strides->dim : 1);
+                   first_dim * DIM_STRIDE(strides);
     source.row_stride = strides->row;
-    source.dim_stride = strides->dim;
+    source.dim_stride = DIM_STRIDE(strides);
     source.dims = dims - first_dim;
     return source;
 }
@@ -123,9 +123,9 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
     if (args->packed_heads.divisor == 1) {
         row_source source;
         source.paged = 0;
-        source.first = (const element *)args->q + q_index(args, share, &args->q_strides, 0);
-        source.row_stride = args->q_strides.row;
-        source.dim_stride = args->q_strides.dim;
+        source.first = (const element *)args->q + q_index(args, share, STRIDES(args, q), 0);
+        source.row_stride = STRIDES(args, q)->row;
+        source.dim_stride = DIM_STRIDE(STRIDES(args, q));
         source.dims = args->head_dim;
         copy_rows(args, share, &source, 0, tile, tile_rows, tile_dims, first_row, share->rows,
                   thread, threads);
@@ -136,8 +136,8 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
         const int row = i / chunks, column = i % chunks * CHUNK;
         const int packed_row = min(first_row + row, share->rows - 1);
         copy_chunk(args, tile_element(tile, tile_dims, row, column),
-                   (const element *)args->q + q_index(args, share, &args->q_strides, packed_row),
-                   args->q_strides.dim, column, args->head_dim, first_row + row < share->rows);
+                   (const element *)args->q + q_index(args, share, STRIDES(args, q), packed_row),
+                   DIM_STRIDE(STRIDES(args, q)), column, args->head_dim, first_row + row < share->rows);
     }
 }
 

@@ -36,17 +36,17 @@ static __device__ __forceinline__ int see_few_keys(const attention_args *args,
                                                    const key_limits *limits)
 {
     return limits->all_end - limits->all_first < FEW_KEYS ||
-           (FEATURES && (args->alibi || args->bias || args->mask));
+           (FEATURES && (args->more.alibi || args->more.bias || args->more.mask));
 }
 
 #if FEATURES
 
 static __device__ __forceinline__ float load_bias(const attention_args *args, long long index)
 {
-    if (args->bias_type == ARGS_F32)
-        return ((const float *)args->bias)[index];
-    const unsigned short bits = ((const unsigned short *)args->bias)[index];
-    return args->bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+    if (args->more.bias_type == ARGS_F32)
+        return ((const float *)args->more.bias)[index];
+    const unsigned short bits = ((const unsigned short *)args->more.bias)[index];
+    return args->more.bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
 /* tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_T
         const int key = lane_key + i / 2 * 8 + i % 2;
         if (key < first || key >= end)
             continue;
-        const float bias = load_bias(args, row_index + key * args->bias_strides.key);
+        const float bias = load_bias(args, row_index + key * args->more.bias_strides.key);
         float *score = lane_score(scores, r, i);
         *score = bias == negative_infinity() ? bias : *score + bias;
     }
@@ -88,12 +88,12 @@ static __device__ __forceinline__ void apply_mask(float scores[ROW_GROUPS][SCORE
 #pragma unroll
     for (int i = 0; i < SCORE_TILES * 2; i++) {
         const int key = lane_key + i / 2 * 8 + i % 2;
-        if (key >= first && key < end && !args->mask[row_index + key * args->mask_strides.key])
+        if (key >= first && key < end && !args->more.mask[row_index + key * args->more.mask_strides.key])
             *lane_score(scores, r, i) = negative_infinity();
     }
 }
 
-static __device__ __forceinline__ long long broadcast_row(const attention_broadcast *strides,
+static __device__ __forceinline__ long long broadcast_row(const broadcast_strides *strides,
                                                           int batch, int head, int row)
 {
     return batch * strides->batch + head * strides->head + row * strides->row;
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
                                                     const sequence_share *share, int first_row,
                                                     int first_key, int end_key)
 {
-    const float scale = args->scale, cap = args->softcap;
+    const float scale = args->scale, cap = args->more.softcap;
 #pragma unroll
     for (int i = 0; i < TILE_SCORES; i++)
         *tile_score(scores, i) *= scale;
@@ -120,20 +120,20 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
         const int lane_key = first_key + lane_id() % 4 * 2;
         const int first = first_key_of(args, share, row);
         const int end = min(end_key_of(args, share, row), end_key);
-        if (args->alibi) {
-            const float slope = args->alibi[share->batch * args->alibi_batch_stride + head];
+        if (args->more.alibi) {
+            const float slope = args->more.alibi[share->batch * args->more.alibi_batch_stride + head];
 #pragma unroll
             for (int i = 0; i < SCORE_TILES * 2; i++)
                 *lane_score(scores, r, i) -=
                     slope *
                     fabsf((float)(row + share->shift - (lane_key + i / 2 * 8 + i % 2)));
         }
-        if (args->bias)
-            add_bias(scores, args, r, broadcast_row(&args->bias_strides, share->batch, head, row),
+        if (args->more.bias)
+            add_bias(scores, args, r, broadcast_row(&args->more.bias_strides, share->batch, head, row),
                      lane_key, first, end);
-        if (args->mask)
+        if (args->more.mask)
             apply_mask(scores, args, r,
-                       broadcast_row(&args->mask_strides, share->batch, head, row), lane_key,
+                       broadcast_row(&args->more.mask_strides, share->batch, head, row), lane_key,
                        first, end);
     }
 #pragma unroll
@@ -164,7 +164,7 @@ static __device__ __forceinline__ void drop_weights(float scores[ROW_GROUPS][SCO
                                                     const sequence_share *share, int first_row,
                                                     int first_key)
 {
-    const unsigned key1 = args->dropout_seed[1] ^ args->dropout_offset[1];
+    const unsigned key1 = args->more.dropout_seed[1] ^ args->more.dropout_offset[1];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int packed_row = first_row + lane_row(r);
@@ -175,12 +175,12 @@ static __device__ __forceinline__ void drop_weights(float scores[ROW_GROUPS][SCO
             const int key = first_key + n * 8 + lane_id() % 4 * 2;
             const uint4 words =
                 random_words(make_uint4((unsigned)key / 4, (unsigned)row_of(args, packed_row), line,
-                                        args->dropout_offset[0]),
-                             args->dropout_seed[0], key1);
+                                        args->more.dropout_offset[0]),
+                             args->more.dropout_seed[0], key1);
             float *weight = &scores[r / 2][n][r % 2 * 2];
-            if ((key % 4 ? words.z : words.x) < args->dropout_threshold)
+            if ((key % 4 ? words.z : words.x) < args->more.dropout_threshold)
                 weight[0] *= 0.0f;
-            if ((key % 4 ? words.w : words.y) < args->dropout_threshold)
+            if ((key % 4 ? words.w : words.y) < args->more.dropout_threshold)
                 weight[1] *= 0.0f;
         }
     }

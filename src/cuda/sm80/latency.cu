@@ -106,10 +106,10 @@ static __device__ __forceinline__ void fill_slot(const attention_args *args,
     const int first_key = stream->next_key + part % SLOTS_OF_A_ROUND * SLOT_KEYS;
     if (stream->next_key < stream->end_key) {
         if (part < SLOTS_OF_A_ROUND)
-            copy_rows(args, share, &stream->k, args->k_strides.batch, slot, SLOT_KEYS, HEAD_DIM,
+            copy_rows(args, share, &stream->k, STRIDES(args, k)->batch, slot, SLOT_KEYS, HEAD_DIM,
                       first_key, stream->end_key, lane_id(), WARP_LANES);
         else
-            copy_rows(args, share, &stream->v, args->v_strides.batch, slot, SLOT_KEYS, HEAD_DIM,
+            copy_rows(args, share, &stream->v, STRIDES(args, v)->batch, slot, SLOT_KEYS, HEAD_DIM,
                       first_key, stream->end_key, lane_id(), WARP_LANES);
     }
     cp_async_commit();
@@ -236,7 +236,7 @@ static __device__ __forceinline__ float2 merge_row(const shared_tiles *shared, i
 static __device__ __forceinline__ void store_piece(const attention_args *args, long long row_index,
                                                    int column, float4 values)
 {
-    if (!FEATURES || args->vector_stores) {
+    if (!FEATURES || args->more.vector_stores) {
         store_global_8((element *)args->out + row_index + column,
                        make_uint2(pack_elements(values.x, values.y),
                                   pack_elements(values.z, values.w)));
@@ -246,7 +246,7 @@ static __device__ __forceinline__ void store_piece(const attention_args *args, l
 #pragma unroll
     for (int i = 0; i < 4; i++)
         if (column + i < args->value_dim)
-            store_element(args, row_index + (column + i) * args->out_strides.dim, value[i]);
+            store_element(args, row_index + (column + i) * DIM_STRIDE(STRIDES(args, out)), value[i]);
 }
 
 /* One split's row, for merge.cu. */
@@ -289,7 +289,7 @@ static __device__ __forceinline__ void merge_warps(const attention_args *args,
                                    args->splits.divisor == 1);
     const long long row_index = args->splits.divisor > 1
                                     ? partial_row(args, share, split, packed_row)
-                                    : q_index(args, share, &args->out_strides, packed_row);
+                                    : q_index(args, share, STRIDES(args, out), packed_row);
 #pragma unroll
     for (int piece = 0; piece < ROW_PIECES; piece++) {
         const int column = (piece * ROW_THREADS + thread_id() % ROW_THREADS) * 4;
@@ -337,8 +337,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const int first_key = max(limits.first / WARP_KEYS * WARP_KEYS, split * args.keys_per_split);
     const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale) * LOG2_E;
     key_stream stream = {
-        .k = find_keys(&args, &share, args.k, &args.k_strides, args.head_dim, 0),
-        .v = find_keys(&args, &share, args.v, &args.v_strides, args.value_dim, 0),
+        .k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0),
+        .v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0),
         .slots = shared->slots[warp_id()][0],
         .next_key = first_key + warp_id() * WARP_KEYS,
         .end_key = min(limits.end, (split + 1) * args.keys_per_split),
@@ -376,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const int at_boundary = key < limits.all_first ||
                                 key + WARP_KEYS > min(limits.all_end, stream.end_key);
         const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-        const int may_hide = at_boundary || (FEATURES && (args.mask || args.bias));
+        const int may_hide = at_boundary || (FEATURES && (args.more.mask || args.more.bias));
 #if FEATURES
         shape_scores(scores, &args, &share, first_row, key, stream.end_key);
 #endif
@@ -390,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             exponentiate(scores, &softmax, base, scale_log2, 0,
                          INTERLEAVE ? STEP_SCORES : TILE_SCORES);
 #if FEATURES
-        if (args.dropout_threshold)
+        if (args.more.dropout_threshold)
             drop_weights(scores, &args, &share, first_row, key);
 #endif
 #pragma unroll

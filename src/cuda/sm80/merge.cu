@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     unpacked.dropout_scale = 1.0f; /* each share's output has it */
     const row_end end = finish_row(&unpacked, largest, sum, head, 1);
 
-    const long long index = q_index(&unpacked, &share, &args.out_strides, row);
+    const long long index = q_index(&unpacked, &share, STRIDES(&args, out), row);
     for (int dim = lane_id(); dim < args.value_dim; dim += WARP_LANES) {
         float value = 0.0f;
         for (int split = 0; split < args.splits.divisor; split++) {
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             value += exp2_approx(args.partial_lse[part] - base) *
                      args.partial_out[part * args.value_dim + dim];
         }
-        store_element(&args, index + dim * args.out_strides.dim, value * end.factor);
+        store_element(&args, index + dim * STRIDES(&args, out)->dim, value * end.factor);
     }
     if (lane_id() == 0)
         store_lse(&unpacked, &share, row, end.lse_log2);

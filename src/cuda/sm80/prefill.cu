@@ -72,9 +72,9 @@ static __device__ __forceinline__ void load_kv_tile(const attention_args *args,
                                                     const row_source *k, const row_source *v,
                                                     shared_tiles *shared, int stage, int first_key)
 {
-    copy_rows(args, share, k, args->k_strides.batch, shared->k[stage], KV_TILE, HEAD_DIM, first_key,
+    copy_rows(args, share, k, STRIDES(args, k)->batch, shared->k[stage], KV_TILE, HEAD_DIM, first_key,
               share->kv_rows, thread_id(), THREADS);
-    copy_rows(args, share, v, args->v_strides.batch, shared->v[stage], KV_TILE, VALUE_DIM,
+    copy_rows(args, share, v, STRIDES(args, v)->batch, shared->v[stage], KV_TILE, VALUE_DIM,
               first_key, share->kv_rows, thread_id(), THREADS);
 }
 
@@ -144,12 +144,12 @@ static __device__ __forceinline__ void store_rows_by_element(
         const int row = first_row + lane_row(r);
         if (row >= share->rows)
             continue;
-        const long long index = q_index(args, share, &args->out_strides, row);
+        const long long index = q_index(args, share, STRIDES(args, out), row);
 #pragma unroll
         for (int i = 0; i < OUT_TILES * 2; i++) {
             const int dim = first_dim + i / 2 * 8 + lane_id() % 4 * 2 + i % 2;
             if (dim < args->value_dim)
-                store_element(args, index + dim * args->out_strides.dim,
+                store_element(args, index + dim * DIM_STRIDE(STRIDES(args, out)),
                               out[r / 2][i / 2][r % 2 * 2 + i % 2] * factor[r]);
         }
     }
@@ -190,7 +190,7 @@ static __device__ __forceinline__ void finish(const attention_args *args,
         if (lane_id() % 4 == 0 && row < share->rows && first_dim == 0)
             store_lse(args, share, row, end.lse_log2);
     }
-    if (!FEATURES || args->vector_stores)
+    if (!FEATURES || args->more.vector_stores)
         store_rows(args, share, tile, first_row, first_dim, out, factor);
     else
         store_rows_by_element(args, share, first_row, first_dim, out, factor);
@@ -205,8 +205,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     /* Rows that see the most keys come first: a long block that started last would be waited for.
      */
     const int place = (int)(gridDim.x - 1 - blockIdx.x);
-    const int first_dim = FEATURES ? remainder_of(place, args.value_slices) * VALUE_DIM : 0;
-    const int block_row = (FEATURES ? divide(place, args.value_slices) : place) * QUERY_TILE;
+    const int first_dim = FEATURES ? remainder_of(place, args.more.value_slices) * VALUE_DIM : 0;
+    const int block_row = (FEATURES ? divide(place, args.more.value_slices) : place) * QUERY_TILE;
     const sequence_share share =
         find_share(&args, args.first_batch + (int)blockIdx.z, (int)blockIdx.y);
     if (block_row >= share.rows)
@@ -216,9 +216,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const key_limits limits = limits_of_rows(&args, &share, block_row, QUERY_TILE);
     const int first_tile = limits.first / KV_TILE;
     const int end_tile = (limits.end + KV_TILE - 1) / KV_TILE;
-    const row_source k = find_keys(&args, &share, args.k, &args.k_strides, args.head_dim, 0);
+    const row_source k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0);
     const row_source v =
-        find_keys(&args, &share, args.v, &args.v_strides, args.value_dim, first_dim);
+        find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, first_dim);
     const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale) * LOG2_E;
 
     float scores[ROW_GROUPS][SCORE_TILES][4];
@@ -271,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             hide_keys(scores, &args, &share, warp_row, first_key, share.kv_rows);
         move_maximum(scores, out, &softmax, base, scale_log2);
         const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-        const int may_hide = at_boundary || (FEATURES && (args.mask || args.bias));
+        const int may_hide = at_boundary || (FEATURES && (args.more.mask || args.more.bias));
         const int by_key =
             may_hide && __syncthreads_or((int)find_not_finite(
                             shared->v[stage], KV_TILE * VALUE_DIM, thread_id(), THREADS));
@@ -281,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             exponentiate(scores, &softmax, base, scale_log2, 0,
                          INTERLEAVE ? STEP_SCORES : TILE_SCORES);
 #if FEATURES
-        if (args.dropout_threshold)
+        if (args.more.dropout_threshold)
             drop_weights(scores, &args, &share, warp_row, first_key);
 #endif
         if (by_key)

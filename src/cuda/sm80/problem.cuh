@@ -83,17 +83,27 @@ static __device__ __forceinline__ int head_of(const attention_args *args,
 }
 
 /* Strides count elements where FEATURES is 1, else chunks, which need one instruction a product. */
-#define STRIDE_UNIT (FEATURES ? 1 : CHUNK)
+#if FEATURES
+typedef element_strides row_strides;
+#define STRIDE_UNIT 1
+#define STRIDES(args, tensor) (&(args)->more.tensor##_strides)
+#define DIM_STRIDE(strides) ((strides)->dim)
+#else
+typedef chunk_strides row_strides;
+#define STRIDE_UNIT CHUNK
+#define STRIDES(args, tensor) (&(args)->tensor##_chunks)
+#define DIM_STRIDE(strides) 1
+#endif
 
-static __device__ __forceinline__ long long times_stride(long long number, long long stride)
+static __device__ __forceinline__ long long times_stride(int number, long long stride)
 {
-    return FEATURES ? number * stride : (long long)(int)number * (int)stride;
+    return FEATURES ? number * stride : (long long)number * (int)stride;
 }
 
 /* Index of the first element of a packed row in Q or out. */
 static __device__ __forceinline__ long long q_index(const attention_args *args,
                                                     const sequence_share *share,
-                                                    const attention_strides *strides,
+                                                    const row_strides *strides,
                                                     int packed_row)
 {
     return STRIDE_UNIT *
@@ -104,7 +114,7 @@ static __device__ __forceinline__ long long q_index(const attention_args *args,
 
 /* The same of the sequence's first key in K or V, which is not paged. */
 static __device__ __forceinline__ long long first_kv_index(const sequence_share *share,
-                                                           const attention_strides *strides)
+                                                           const row_strides *strides)
 {
     return STRIDE_UNIT * (times_stride(share->batch, strides->batch) +
                           times_stride(share->kv_head, strides->head) +
@@ -117,10 +127,10 @@ static __device__ __forceinline__ long long page_index(const attention_args *arg
                                                        long long page_stride,
                                                        long long row_stride)
 {
-    const int *pages = args->page_table + share->batch * args->page_table_stride;
-    const int place = divide(key, args->page_size);
-    const int page = clamp_int(pages[place], 0, args->page_count - 1);
-    return page * page_stride + (key - place * args->page_size.divisor) * row_stride;
+    const int *pages = args->more.page_table + share->batch * args->more.page_table_stride;
+    const int place = divide(key, args->more.page_size);
+    const int page = clamp_int(pages[place], 0, args->more.page_count - 1);
+    return page * page_stride + (key - place * args->more.page_size.divisor) * row_stride;
 }
 
 /* The keys [first, end) that causal and window limits leave to a row. */

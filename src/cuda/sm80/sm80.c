@@ -25,7 +25,7 @@ enum {
 };
 
 typedef struct sm80_plan {
-    attention_args args;           /* all but the pointers; strides in elements */
+    attention_args args;           /* all but the pointers */
     const fc_cuda_function *plain; /* NULL where the problem needs the variant with features */
     const fc_cuda_function *full;
     const fc_cuda_function *merge; /* NULL where the keys are not split over blocks */
@@ -191,15 +191,23 @@ static fast_divisor divisor_of(int64_t by)
     return d;
 }
 
-static attention_strides strides_of(fc_strides s, bool packed)
+static element_strides elements_of(fc_strides s, bool packed)
 {
-    return (attention_strides){
+    return (element_strides){
         .batch = packed ? 0 : s.batch, .head = s.head, .row = s.row, .dim = s.dim};
 }
 
-static attention_broadcast broadcast_of(fc_broadcast b)
+/* Read by the plain variants alone, which run where strides are whole chunks. */
+static chunk_strides chunks_of(fc_strides s, bool packed)
 {
-    return (attention_broadcast){.batch = b.batch, .head = b.head, .row = b.row, .key = b.key};
+    return (chunk_strides){.batch = packed ? 0 : (int)(s.batch / CHUNK),
+                           .head = (int)(s.head / CHUNK),
+                           .row = (int)(s.row / CHUNK)};
+}
+
+static broadcast_strides broadcast_of(fc_broadcast b)
+{
+    return (broadcast_strides){.batch = b.batch, .head = b.head, .row = b.row, .key = b.key};
 }
 
 static int window_of(int64_t window)
@@ -207,44 +215,54 @@ static int window_of(int64_t window)
     return (int)(window > MOST_ROWS ? MOST_ROWS : window);
 }
 
-static attention_args arguments(const fc_attention *p)
+static attention_features features(const fc_attention *p)
 {
-    return (attention_args){
-        .q_strides = strides_of(p->q_strides, p->packed_q),
-        .k_strides = strides_of(p->k_strides, p->packed_kv),
-        .v_strides = strides_of(p->v_strides, p->packed_kv),
-        .out_strides = strides_of(p->out_strides, p->packed_q),
-        .lse_strides = strides_of(p->lse_strides, p->packed_q),
+    return (attention_features){
+        .q_strides = elements_of(p->q_strides, p->packed_q),
+        .k_strides = elements_of(p->k_strides, p->packed_kv),
+        .v_strides = elements_of(p->v_strides, p->packed_kv),
+        .out_strides = elements_of(p->out_strides, p->packed_q),
         .bias_strides = broadcast_of(p->bias_strides),
         .mask_strides = broadcast_of(p->mask_strides),
         .alibi_batch_stride = p->alibi_batch_stride,
         .page_table_stride = p->page_table_stride,
+        .page_size = divisor_of(p->paged ? p->page_size : 0),
+        .page_count = (int)p->page_count,
+        .value_slices = divisor_of(1),
+        .vector_stores = writes_in_chunks(p),
+        .out_type = p->out_type,
+        .bias_type = p->bias_type,
+        .softcap = p->softcap,
+        .dropout_threshold = (unsigned)ceil((double)p->dropout_p * 4294967296.0),
+    };
+}
+
+static attention_args arguments(const fc_attention *p)
+{
+    return (attention_args){
+        .q_chunks = chunks_of(p->q_strides, p->packed_q),
+        .k_chunks = chunks_of(p->k_strides, p->packed_kv),
+        .v_chunks = chunks_of(p->v_strides, p->packed_kv),
+        .out_chunks = chunks_of(p->out_strides, p->packed_q),
+        .lse_strides = elements_of(p->lse_strides, p->packed_q),
         .batch = (int)p->batch,
         .q_heads = (int)p->q_heads,
-        .kv_heads = (int)p->kv_heads,
         .heads_per_kv = divisor_of(p->q_heads / p->kv_heads),
         .packed_heads = divisor_of(1),
         .q_length = (int)p->q_length,
         .kv_length = (int)p->kv_length,
         .packed_q_rows = (int)p->packed_q_rows,
         .packed_kv_rows = (int)p->packed_kv_rows,
-        .page_size = divisor_of(p->paged ? p->page_size : 0),
-        .page_count = (int)p->page_count,
         .head_dim = (int)p->head_dim,
         .value_dim = (int)p->value_dim,
         .top_left = p->diagonal == FC_TOP_LEFT,
         .window_left = window_of(p->window_left),
         .window_right = window_of(p->window_right),
         .splits = divisor_of(1),
-        .value_slices = divisor_of(1),
         .keys_per_split = (int)p->kv_length,
-        .vector_stores = writes_in_chunks(p),
-        .out_type = p->out_type,
-        .bias_type = p->bias_type,
         .scale = p->scale,
-        .softcap = p->softcap,
-        .dropout_threshold = (unsigned)ceil((double)p->dropout_p * 4294967296.0),
         .dropout_scale = (float)(1 / (1 - (double)p->dropout_p)),
+        .more = features(p),
     };
 }
 
@@ -283,7 +301,7 @@ static attention_args prefill_arguments(const fc_attention *p)
     attention_args args = arguments(p);
     args.packed_heads = divisor_of(packed_heads(p, PREFILL_ROWS));
     if (larger_dim(p) > 256)
-        args.value_slices = divisor_of(divide_up(p->value_dim, WIDEST_SLICE));
+        args.more.value_slices = divisor_of(divide_up(p->value_dim, WIDEST_SLICE));
     return args;
 }
 
@@ -358,30 +376,18 @@ static void set_pointers(attention_args *args, const fc_buffers *b)
     args->cu_q = b->cu_q;
     args->cu_kv = b->cu_kv;
     args->kv_lengths = b->kv_lengths;
-    args->page_table = b->page_table;
-    args->alibi = b->alibi;
-    args->bias = b->bias;
-    args->mask = b->mask;
     args->sinks = b->sinks;
-    args->vector_stores = args->vector_stores && is_aligned(b->out);
-    args->dropout_seed[0] = (unsigned)b->dropout_seed;
-    args->dropout_seed[1] = (unsigned)(b->dropout_seed >> 32);
-    args->dropout_offset[0] = (unsigned)b->dropout_offset;
-    args->dropout_offset[1] = (unsigned)(b->dropout_offset >> 32);
+    args->more.page_table = b->page_table;
+    args->more.alibi = b->alibi;
+    args->more.bias = b->bias;
+    args->more.mask = b->mask;
+    args->more.dropout_seed[0] = (unsigned)b->dropout_seed;
+    args->more.dropout_seed[1] = (unsigned)(b->dropout_seed >> 32);
+    args->more.dropout_offset[0] = (unsigned)b->dropout_offset;
+    args->more.dropout_offset[1] = (unsigned)(b->dropout_offset >> 32);
     if (args->splits.divisor > 1) {
         args->partial_lse = b->workspace;
         args->partial_out = args->partial_lse + partial_rows(args);
-    }
-}
-
-static void count_in_chunks(attention_args *args)
-{
-    attention_strides *strides[] = {&args->q_strides, &args->k_strides, &args->v_strides,
-                                    &args->out_strides};
-    for (int i = 0; i < 4; i++) {
-        strides[i]->batch /= CHUNK;
-        strides[i]->head /= CHUNK;
-        strides[i]->row /= CHUNK;
     }
 }
 
@@ -414,21 +420,19 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
         return FC_OK;
     attention_args args = s->args;
     set_pointers(&args, b);
-    const bool aligned = is_aligned(b->q) && is_aligned(b->k) && is_aligned(b->v);
-    const fc_cuda_function *function = s->plain && aligned && is_aligned(b->out) ? s->plain : s->full;
-    args.vector_loads = aligned && reads_in_chunks(p);
-    const attention_args by_element = args; /* as merge.cu wants them */
-    if (function == s->plain)
-        count_in_chunks(&args);
+    const bool inputs_aligned = is_aligned(b->q) && is_aligned(b->k) && is_aligned(b->v);
+    const bool plain = s->plain && inputs_aligned && is_aligned(b->out);
+    const fc_cuda_function *function = plain ? s->plain : s->full;
+    args.more.vector_loads = inputs_aligned && reads_in_chunks(p);
+    args.more.vector_stores = args.more.vector_stores && is_aligned(b->out);
     const int64_t packed = args.packed_heads.divisor;
     const int64_t tiles = divide_up(p->q_length * packed, function->shape.query_tile);
-    FC_TRY(launch(plan, function, &args, tiles * args.splits.divisor * args.value_slices.divisor,
+    FC_TRY(launch(plan, function, &args,
+                  tiles * args.splits.divisor * args.more.value_slices.divisor,
                   p->q_heads / packed, stream));
-    if (!s->merge)
-        return FC_OK;
-    args = by_element;
-    return launch(plan, s->merge, &args, divide_up(p->q_length, s->merge->shape.query_tile),
-                  p->q_heads, stream);
+    return s->merge ? launch(plan, s->merge, &args,
+                             divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
+                    : FC_OK;
 }
 
 const fc_kernel fc_sm80_prefill = {

@@ -36,7 +36,7 @@ static __device__ __forceinline__ void store_lse(const attention_args *args,
 {
     if (!args->lse)
         return;
-    const attention_strides *strides = &args->lse_strides;
+    const element_strides *strides = &args->lse_strides;
     args->lse[share->batch * strides->batch + head_of(args, share, packed_row) * strides->head +
               (share->q_first + row_of(args, packed_row)) * strides->row] = lse_log2 * LN_2;
 }
@@ -44,11 +44,11 @@ static __device__ __forceinline__ void store_lse(const attention_args *args,
 static __device__ __forceinline__ void store_element(const attention_args *args, long long index,
                                                      float value)
 {
-    if (args->out_type == ARGS_F32)
+    if (args->more.out_type == ARGS_F32)
         ((float *)args->out)[index] = value;
     else
         ((unsigned short *)args->out)[index] =
-            (unsigned short)(args->out_type == ARGS_BF16 ? pack_bf16x2(value, 0.0f)
+            (unsigned short)(args->more.out_type == ARGS_BF16 ? pack_bf16x2(value, 0.0f)
                                                          : pack_f16x2(value, 0.0f));
 }
 
@@ -64,7 +64,7 @@ static __device__ __forceinline__ void store_tile(const attention_args *args,
         const int column = i % (VALUE_DIM / CHUNK) * CHUNK;
         if (first_row + row < share->rows && first_dim + column < args->value_dim)
             store_global_16((element *)args->out +
-                                q_index(args, share, &args->out_strides, first_row + row) +
+                                q_index(args, share, STRIDES(args, out), first_row + row) +
                                 first_dim + column,
                             *(uint4 *)tile_element(tile, VALUE_DIM, row, column));
     }
