@@ -2,10 +2,14 @@
 #
 #   make demo       build, then compute attention and say how fast and how right it was
 #   make test       everything that CI runs
+#   make nightly    every CUDA kernel on the emulator, with the whole case list: hours
 #   make bench      the standard set of shapes, measured
+#   make peers      the CPU kernels beside PyTorch and BLAS, ARGS="--only mission"
 #   make fuzz       RUNS=1000000 inputs for each fuzz target
 #   make format     let clang-format lay out every source file
 #   make install    into PREFIX=/usr/local
+#   make wheel      the Python package, checked, in build/dist
+#   make test-python    test that wheel with NumPy, PyTorch, JAX and transformers
 #   make clean      forget all builds
 
 PREFIX ?= /usr/local
@@ -23,8 +27,8 @@ define check
 	ctest --preset $(1) --parallel $$(nproc)
 endef
 
-.PHONY: help demo bench test test-release test-clang test-sanitizers test-threads test-fuzz \
-	test-cross fuzz format install program deps-build deps-test clean
+.PHONY: help demo bench peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
+	test-cross test-python wheel fuzz format install program deps-build deps-test deps-python clean
 .NOTPARALLEL:
 
 help:
@@ -36,12 +40,20 @@ demo: program
 bench: program
 	@$(PROGRAM) bench $(ARGS)
 
+nightly: deps-test
+	cmake --preset release
+	cmake --build --preset release
+	tests/emu_check.py --all --flashcore $(PROGRAM)
+
+peers: program
+	@bench/cpu.py $(ARGS)
+
 # Quiet when there is nothing to do.
 program: deps-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build --preset release --target flashcore -- --quiet
 
-test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross
+test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross test-python
 	@echo "make test: all passed"
 
 test-release: deps-test
@@ -61,6 +73,32 @@ test-fuzz: deps-test
 
 test-cross: deps-test
 	$(call check,cross-$(FOREIGN))
+
+# An environment with what a list names; made again when the list changes.
+build/venv-%/ready: python/requirements-%.txt | deps-python
+	rm -rf build/venv-$*
+	python3 -m venv build/venv-$*
+	build/venv-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# auditwheel puts the OpenMP runtime into the wheel; abi3audit knows what every CPython since 3.9 has.
+wheel: build/venv-wheel/ready
+	rm -rf build/dist build/dist-local
+	build/venv-wheel/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir build/dist-local --config-settings=build-dir=build/wheel \
+		--config-settings=cmake.define.FC_CUDA_CACHE=$(CURDIR)/build/cuda-cache .
+	PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel --quiet repair \
+		--wheel-dir build/dist build/dist-local/*.whl
+	build/venv-wheel/bin/abi3audit --strict --summary build/dist/*.whl
+
+test-python: wheel build/venv-test/ready
+	build/venv-test/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+		build/dist/*.whl
+	build/venv-test/bin/ruff check --no-cache python examples bench/overhead.py
+	build/venv-test/bin/ruff format --no-cache --check python examples bench/overhead.py
+	build/venv-test/bin/mypy --cache-dir=build/venv-test/mypy python/flashcore
+	FLASHCORE_REQUIRE=numpy,torch,jax,transformers build/venv-test/bin/python -m pytest --quiet \
+		-p no:cacheprovider python/tests
 
 fuzz: deps-test
 	cmake --preset fuzz
@@ -86,6 +124,9 @@ deps-build:
 
 deps-test:
 	@scripts/install-deps test
+
+deps-python:
+	@scripts/install-deps python
 
 clean:
 	rm -rf build

@@ -38,6 +38,7 @@ typedef struct bench_row {
 
 typedef struct bench_report {
     fc_context *context;
+    fc_direction direction;
     double seconds;
     size_t count;
     bench_row rows[SHAPE_COUNT];
@@ -62,7 +63,8 @@ static double expected_seconds(const bench_report *report, const fc_attention *p
     for (size_t index = report->count; index > 0; index--) {
         const cli_measurement *before = &report->rows[index - 1].measurement;
         if (before->timed)
-            return before->times.p50 * bench_flops(problem) / bench_flops(&before->problem);
+            return before->times.p50 * bench_flops(problem, report->direction) /
+                   bench_flops(&before->problem, report->direction);
     }
     return 0;
 }
@@ -77,7 +79,8 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
     row->name = shape->name;
     cli_progress("%s: checking and timing...", shape->name);
     if (shape->is_mission || expected <= report->seconds) {
-        cli_measure(report->context, &problem, report->seconds, &row->measurement);
+        cli_measure(report->context, &problem, report->direction, report->seconds,
+                    &row->measurement);
     } else {
         row->measurement = (cli_measurement){.problem = problem};
         row->measurement.check.outcome = CHECK_REFUSED;
@@ -95,7 +98,8 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
         bench_row *row = &report->rows[report->count++];
         row->name = "given";
         cli_progress("checking and timing...");
-        cli_measure(report->context, &problem, report->seconds, &row->measurement);
+        cli_measure(report->context, &problem, report->direction, report->seconds,
+                    &row->measurement);
     } else {
         bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
         for (size_t index = 0; index < SHAPE_COUNT; index++) {
@@ -119,7 +123,7 @@ static void add_measurement(text_table *table, const cli_measurement *measured)
     table_cell(table, "%zu", measured->times.calls);
     table_cell(table, "%.4g", cli_tflops(measured));
     table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
-    table_cell(table, "%.1e", measured->check.max_error);
+    table_cell(table, "%.1e", cli_measured_error(measured));
 }
 
 static void print_notes(const bench_report *report)
@@ -131,7 +135,7 @@ static void print_notes(const bench_report *report)
             printf("%s%s was not timed: %s\n", before_first, report->rows[index].name,
                    measured->reason);
         else if (measured->checked_part)
-            printf("%s%s was checked on one KV head of one sequence\n", before_first,
+            printf("%s%s was checked on a part: one KV head of one sequence, 1000 rows at most\n", before_first,
                    report->rows[index].name);
         else
             continue;
@@ -141,7 +145,8 @@ static void print_notes(const bench_report *report)
 
 static void print_text(const bench_report *report)
 {
-    printf("%s; whole calls%s, after a check of the result\n\n", fc_context_device(report->context),
+    printf("%s; whole %scalls%s, after a check of the result\n\n",
+           fc_context_device(report->context), report->direction == FC_BACKWARD ? "backward " : "",
            report->context->cuda ? " as replays of a CUDA graph (plain: p50 without)" : "");
     text_table table = table_start("lllrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
                                    "plain", "calls", "TFLOP/s", "GB/s", "max error");
@@ -151,7 +156,8 @@ static void print_text(const bench_report *report)
         cli_problem_text(&measured->problem, text);
         table_cell(&table, "%s", report->rows[index].name);
         table_cell(&table, "%s", text);
-        table_cell(&table, "%s", measured->check.kernel != NULL ? measured->check.kernel : "-");
+        const char *kernel = cli_measured_kernel(measured);
+        table_cell(&table, "%s", kernel != NULL ? kernel : "-");
         if (measured->timed)
             add_measurement(&table, measured);
         else
@@ -195,6 +201,7 @@ int cli_bench(const cli_arguments *arguments)
     if (arguments->problem_given && arguments->bench_set != NULL)
         return cli_fail(CLI_USAGE, "a shape and --set are both given; give one of them");
     bench_report *report = cli_allocate(sizeof *report);
+    report->direction = arguments->backward ? FC_BACKWARD : FC_FORWARD;
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
     report->context = cli_create_context(&arguments->context);
     bool ok = report->context != NULL;

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "measure.h"
 #include "output.h"
+#include "sample.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -25,6 +26,7 @@ typedef struct check_counts {
 typedef struct check_report {
     fc_context *context;
     const char *forced_kernel; /* NULL: none */
+    bool backward;             /* a case whose gradients no kernel takes counts as refused */
     size_t wanted;             /* cases that the flags chose */
     size_t done;
     check_row *rows;
@@ -37,6 +39,8 @@ typedef struct check_report {
 static bool matches(const cli_arguments *arguments, const fc_case *c)
 {
     if (arguments->case_name != NULL && strcmp(arguments->case_name, c->name) != 0)
+        return false;
+    if (arguments->backward && !c->backward)
         return false;
     const char *filter = arguments->filter;
     if (filter == NULL)
@@ -54,6 +58,19 @@ static size_t choose_cases(const cli_arguments *arguments, check_row *rows)
         wanted += matches(arguments, &rows[wanted].of);
     }
     return wanted;
+}
+
+/* Keeps the candidates of a sample, then the sample. */
+static void sample_cases(check_report *report, size_t wanted)
+{
+    size_t candidates = 0, kept = 0;
+    for (size_t index = 0; index < report->wanted; index++)
+        if (cli_is_candidate(report->context, &report->rows[index].of))
+            report->rows[candidates++] = report->rows[index];
+    for (size_t index = 0; index < candidates; index++)
+        if (cli_is_sampled(index, candidates, wanted))
+            report->rows[kept++] = report->rows[index];
+    report->wanted = kept;
 }
 
 /* 2. The run, which the first interrupt ends after the case at hand, the second at once. */
@@ -74,6 +91,15 @@ static void catch_interrupts(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+static void run_case(const check_report *report, check_row *row)
+{
+    check_case(report->context, &row->of, &row->result);
+    if (!report->backward || row->result.outcome != CHECK_PASSED || row->result.backward_kernel)
+        return;
+    row->result.outcome = CHECK_REFUSED;
+    snprintf(row->result.reason, sizeof row->result.reason, "no backward kernel accepts it");
+}
+
 static void run_cases(check_report *report)
 {
     size_t failed = 0;
@@ -83,7 +109,7 @@ static void run_cases(check_report *report)
         check_row *row = &report->rows[report->done];
         cli_progress("[%zu/%zu] %zu failed  %s", report->done + 1, report->wanted, failed,
                      row->of.name);
-        check_case(report->context, &row->of, &row->result);
+        run_case(report, row);
         failed += row->result.outcome == CHECK_FAILED;
         report->done++;
     }
@@ -154,8 +180,10 @@ static void print_error(const char *name, double error, double tolerance)
 static void print_failure(const check_report *report, const check_row *row)
 {
     const check_result *result = &row->result;
-    printf("\nFAILED %s (%s)\n  %s\n", row->of.name,
-           result->kernel != NULL ? result->kernel : "no kernel", result->reason);
+    printf("\nFAILED %s (%s%s%s)\n  %s\n", row->of.name,
+           result->kernel != NULL ? result->kernel : "no kernel",
+           result->backward_kernel != NULL ? ", " : "",
+           result->backward_kernel != NULL ? result->backward_kernel : "", result->reason);
     print_error("out", result->max_error, result->tolerance);
     print_error("lse", result->lse_error, result->lse_tolerance);
     print_error("gradients", result->gradient_error, result->gradient_tolerance);
@@ -254,6 +282,9 @@ static int run_and_report(const cli_arguments *arguments, check_report *report)
     const char *from_environment = getenv("FLASHCORE_KERNEL");
     report->forced_kernel =
         arguments->context.kernel != NULL ? arguments->context.kernel : from_environment;
+    report->backward = arguments->backward;
+    if (arguments->sample > 0)
+        sample_cases(report, (size_t)arguments->sample);
     run_cases(report);
     if (cli_wants_text(arguments))
         print_text(report);

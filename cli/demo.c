@@ -100,7 +100,7 @@ static void show_device(const cli_device *device, const fc_attention *problem, d
     if (device->context == NULL)
         return;
     cli_progress("  checking and timing...");
-    cli_measure(device->context, problem, seconds, measurement);
+    cli_measure(device->context, problem, FC_FORWARD, seconds, measurement);
     cli_progress("%s", "");
     if (as_text) {
         print_measurement(measurement);

@@ -91,7 +91,7 @@ static bool measure_rung(const cli_arguments *arguments, int index, const char *
         return false;
     snprintf(report->device, sizeof report->device, "%s", fc_context_device(context));
     bool ok = fc_cuda_read_limits(context->cuda, &report->limits) == FC_OK;
-    cli_measure(context, &problem, seconds, &row->measurement);
+    cli_measure(context, &problem, FC_FORWARD, seconds, &row->measurement);
     ok = ok && row->measurement.timed && read_facts(context, &problem, &row->facts);
     if (!ok)
         cli_refuse("%s: %s", rung->name,
@@ -283,8 +283,7 @@ static bool choose_macro(const cli_arguments *arguments, ladder_report *report)
     for (int i = 0; i < FC_LADDER_RUNG_COUNT; i++)
         if (has_macro(fc_ladder[i], arguments, report->macro))
             return true;
-    return cli_refuse("no rung has the macro of %s; techniques to leave out: tensor-scores, "
-                      "tensor-out, warp-softmax, wide-access, cp-async, swizzle",
+    return cli_refuse("no rung has the macro of %s; techniques to leave out: " FC_LADDER_TECHNIQUES,
                       report->macro);
 }
 

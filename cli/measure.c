@@ -1,5 +1,6 @@
 /* measure.c: see measure.h. */
 #include "measure.h"
+#include "core/internal.h"
 #include "problem.h"
 #include "tensors.h"
 
@@ -10,19 +11,23 @@ static const double most_flops_to_check = 2e9;
 
 static bool is_too_large(const fc_attention *problem)
 {
-    return bench_flops(problem) > most_flops_to_check &&
-           (problem->batch > 1 || problem->kv_heads > 1);
+    return bench_flops(problem, FC_FORWARD) > most_flops_to_check;
 }
 
-/* One sequence and one KV head with its query heads. Tensors are dense again: other heads and
- * sequences were what the strides led to. */
+/* One sequence and one KV head with its query heads, and of them no more rows and keys than can be
+ * checked. Tensors are dense again: other heads and sequences were what the strides led to. */
 static fc_attention part_of(const fc_attention *problem)
 {
+    enum { MOST_ROWS = 1000 }; /* no whole number of tiles */
     fc_attention part = *problem;
     part.batch = 1;
     part.q_heads = problem->q_heads / problem->kv_heads;
     part.kv_heads = 1;
     part.q_strides = part.k_strides = part.v_strides = part.out_strides = (fc_strides){0};
+    if (is_too_large(&part) && part.q_length > MOST_ROWS)
+        part.q_length = MOST_ROWS;
+    if (is_too_large(&part) && part.kv_length > 2 * MOST_ROWS)
+        part.kv_length = 2 * MOST_ROWS;
     if (part.packed_q)
         part.packed_q_rows = part.q_length;
     if (part.packed_kv)
@@ -30,39 +35,58 @@ static fc_attention part_of(const fc_attention *problem)
     return part;
 }
 
-static void check(fc_context *context, cli_measurement *measurement)
+/* The part is run by the kernels that would run the whole. */
+static fc_status make_part_context(const fc_context *context, const fc_plan *plan,
+                                   fc_context **part_context)
 {
-    fc_case c;
-    measurement->checked_part = is_too_large(&measurement->problem);
-    fc_attention part =
-        measurement->checked_part ? part_of(&measurement->problem) : measurement->problem;
-    case_from_problem(&part, &c);
-    check_case(context, &c, &measurement->check);
-    snprintf(measurement->reason, sizeof measurement->reason, "%s", measurement->check.reason);
+    char kernels[200];
+    const char *backward = fc_plan_kernel(plan, FC_BACKWARD);
+    snprintf(kernels, sizeof kernels, "%s%s%s", fc_plan_kernel(plan, FC_FORWARD),
+             backward ? "," : "", backward ? backward : "");
+    fc_context_options options = fc_context_options_init();
+    options.device_type = context->device_type;
+    options.device_index = context->device_index;
+    options.threads = context->threads;
+    options.kernel = kernels;
+    return fc_context_create(&options, part_context);
 }
 
-static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
-                           double seconds, bench_times *times)
+static void check(fc_context *context, const fc_plan *plan, cli_measurement *measurement)
 {
-    buffers->workspace_bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
+    fc_case c;
+    fc_context *part_context = NULL;
+    measurement->checked_part = is_too_large(&measurement->problem);
+    if (measurement->checked_part &&
+        make_part_context(context, plan, &part_context) != FC_OK) {
+        snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
+        measurement->check.outcome = CHECK_FAILED;
+        return;
+    }
+    const fc_attention part =
+        measurement->checked_part ? part_of(&measurement->problem) : measurement->problem;
+    case_from_problem(&part, &c);
+    c.backward = measurement->direction == FC_BACKWARD;
+    check_case(part_context ? part_context : context, &c, &measurement->check);
+    snprintf(measurement->reason, sizeof measurement->reason, "%s", measurement->check.reason);
+    fc_context_destroy(part_context);
+}
+
+/* The backward call reads what the forward one leaves. */
+static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
+                           const fc_gradients *gradients, double seconds, bench_times *times)
+{
+    const bench_call call = {.plan = plan, .buffers = buffers, .gradients = gradients};
+    const size_t forward = fc_plan_workspace_bytes(plan, FC_FORWARD);
+    const size_t backward = gradients ? fc_plan_workspace_bytes(plan, FC_BACKWARD) : 0;
+    buffers->workspace_bytes = forward > backward ? forward : backward;
     if (buffers->workspace_bytes > 0)
         buffers->workspace = memory->allocate(memory->user, buffers->workspace_bytes);
-    fc_status status = bench_forward(plan, buffers, seconds, times);
+    fc_status status = gradients ? fc_plan_forward(plan, buffers, NULL) : FC_OK;
+    if (status == FC_OK)
+        status = bench_calls(&call, seconds, times);
     if (buffers->workspace != NULL)
         memory->release(memory->user, buffers->workspace);
     return status;
-}
-
-/* Of a large problem only a part was checked, which another kernel may have run. */
-static bool is_checked_kernel(const fc_plan *plan, cli_measurement *measurement)
-{
-    const char *checked = measurement->check.kernel, *timed = fc_plan_kernel(plan, FC_FORWARD);
-    if (checked != NULL && strcmp(checked, timed) == 0)
-        return true;
-    snprintf(measurement->reason, sizeof measurement->reason,
-             "the check of a part ran %s, but all of it would run %s; force one with --kernel",
-             checked, timed);
-    return false;
 }
 
 static bool time_whole(const fc_context *context, const fc_plan *plan, double seconds,
@@ -72,37 +96,60 @@ static bool time_whole(const fc_context *context, const fc_plan *plan, double se
     fc_case c;
     lab_tensors tensors;
     case_from_problem(&measurement->problem, &c);
+    c.backward = measurement->direction == FC_BACKWARD;
     if (lab_tensors_create(&c, &memory, &tensors) != FC_OK)
         return false;
     fc_buffers buffers = lab_tensors_buffers(&tensors);
-    bool ok = time_plan(plan, &memory, &buffers, seconds, &measurement->times) == FC_OK;
+    const fc_gradients gradients = lab_tensors_gradients(&tensors);
+    bool ok = time_plan(plan, &memory, &buffers, c.backward ? &gradients : NULL, seconds,
+                        &measurement->times) == FC_OK;
     lab_tensors_destroy(&tensors);
     return ok;
 }
 
-void cli_measure(fc_context *context, const fc_attention *problem, double seconds,
-                 cli_measurement *measurement)
+void cli_measure(fc_context *context, const fc_attention *problem, fc_direction direction,
+                 double seconds, cli_measurement *measurement)
 {
     fc_plan *plan = NULL;
-    *measurement = (cli_measurement){.problem = *problem};
-    check(context, measurement);
-    if (measurement->check.outcome != CHECK_PASSED)
+    *measurement = (cli_measurement){.problem = *problem, .direction = direction};
+    if (fc_plan_create(context, problem, &plan) != FC_OK) {
+        measurement->check.outcome = CHECK_REFUSED;
+        snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
         return;
-    if (fc_plan_create(context, problem, &plan) == FC_OK && is_checked_kernel(plan, measurement))
+    }
+    check(context, plan, measurement);
+    if (measurement->check.outcome == CHECK_PASSED && !cli_measured_kernel(measurement))
+        snprintf(measurement->reason, sizeof measurement->reason,
+                 "no kernel for this direction accepts it; 'flashcore kernels' says why");
+    else if (measurement->check.outcome == CHECK_PASSED)
         measurement->timed = time_whole(context, plan, seconds, measurement);
     if (!measurement->timed && measurement->reason[0] == '\0')
         snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
     fc_plan_destroy(plan);
 }
 
+const char *cli_measured_kernel(const cli_measurement *measurement)
+{
+    return measurement->direction == FC_FORWARD ? measurement->check.kernel
+                                                : measurement->check.backward_kernel;
+}
+
+double cli_measured_error(const cli_measurement *measurement)
+{
+    return measurement->direction == FC_FORWARD ? measurement->check.max_error
+                                                : measurement->check.gradient_error;
+}
+
 double cli_tflops(const cli_measurement *measurement)
 {
-    return bench_flops(&measurement->problem) / measurement->times.p50 * 1e-12;
+    return bench_flops(&measurement->problem, measurement->direction) / measurement->times.p50 *
+           1e-12;
 }
 
 double cli_gigabytes_per_second(const cli_measurement *measurement)
 {
-    return bench_bytes(&measurement->problem) / measurement->times.p50 * 1e-9;
+    return bench_bytes(&measurement->problem, measurement->direction) / measurement->times.p50 *
+           1e-9;
 }
 
 const char *cli_outcome_name(check_outcome outcome)
@@ -115,12 +162,15 @@ const char *cli_outcome_name(check_outcome outcome)
 void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
 {
     cli_problem_json(json, "problem", &measurement->problem);
-    json_text(json, "kernel", measurement->check.kernel);
+    json_text(json, "direction", measurement->direction == FC_FORWARD ? "forward" : "backward");
+    json_text(json, "kernel", cli_measured_kernel(measurement));
     json_text(json, "check",
               measurement->left_out ? "left out" : cli_outcome_name(measurement->check.outcome));
     json_boolean(json, "checked_part", measurement->checked_part);
-    json_number(json, "max_error", measurement->check.max_error);
-    json_number(json, "tolerance", measurement->check.tolerance);
+    json_number(json, "max_error", cli_measured_error(measurement));
+    json_number(json, "tolerance",
+                measurement->direction == FC_FORWARD ? measurement->check.tolerance
+                                                     : measurement->check.gradient_tolerance);
     json_text(json, "reason", measurement->reason);
     if (!measurement->timed)
         return;

@@ -8,16 +8,23 @@
 
 typedef struct cli_measurement {
     fc_attention problem;
+    fc_direction direction;
     check_result check;
-    bool checked_part; /* the check took one KV head of one sequence: all would take minutes */
+    bool checked_part; /* the check took a part of it: all would take minutes */
     bool left_out;     /* by the caller: neither checked nor timed */
     bool timed;        /* only what passed its check is timed */
     bench_times times;
-    char reason[256]; /* why it was not timed */
+    char reason[1024]; /* why it was not timed */
 } cli_measurement;
 
-void cli_measure(fc_context *context, const fc_attention *problem, double seconds,
-                 cli_measurement *measurement);
+void cli_measure(fc_context *context, const fc_attention *problem, fc_direction direction,
+                 double seconds, cli_measurement *measurement);
+
+/* NULL when none ran. */
+const char *cli_measured_kernel(const cli_measurement *measurement);
+
+/* Of the output, or of the gradient that came nearest to its tolerance. */
+double cli_measured_error(const cli_measurement *measurement);
 
 double cli_tflops(const cli_measurement *measurement); /* 10^12 operations a second */
 double cli_gigabytes_per_second(const cli_measurement *measurement);

@@ -1,15 +1,17 @@
 /* options.c: the table of flags. */
 #include "options.h"
+
+#include "cuda/ladder/ladder.h"
 #include "setters.h"
 
 #define FIELD(member) offsetof(cli_arguments, member)
 #define INPUT(index) (offsetof(cli_arguments, inputs) + (index) * sizeof(const char *))
 
 enum {
-    PROBLEM = CLI_BENCH | CLI_KERNELS,
+    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU,
     SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
-    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS,
+    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU,
     REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES
 };
 
@@ -118,6 +120,16 @@ const cli_option cli_options[] = {
      FIELD(case_name)},
     {"list", NULL, "print the names of the cases and run nothing", CLI_CHECK, cli_set_switch,
      FIELD(list)},
+    {"sample", "N",
+     "at most N cases: of those that a kernel accepts and that are not large, every so many",
+     CLI_CHECK | CLI_EMU, cli_set_rows, FIELD(sample)},
+    {"compare", NULL,
+     "on a machine with a GPU: run a sample of the case list on the emulator and on the GPU, and "
+     "show how far they differ",
+     CLI_EMU, cli_set_switch, FIELD(compare)},
+
+    {"backward", NULL, "the gradients: time their call; of check: only cases that have them",
+     CLI_CHECK | CLI_BENCH, cli_set_switch, FIELD(backward)},
 
     /* Timing. */
     {"set", "mission|standard", "which shapes to time when none is given (default standard)",
@@ -127,8 +139,7 @@ const cli_option cli_options[] = {
 
     /* The ladder and the compiler's reports. */
     {"without", "TECHNIQUE",
-     "compare the rungs that use a technique with and without it: tensor-scores, tensor-out, "
-     "warp-softmax, wide-access, cp-async or swizzle",
+     "compare the rungs that use a technique with and without it: " FC_LADDER_TECHNIQUES,
      CLI_LADDER, cli_set_text, FIELD(without)},
     {"macro", "NAME=VALUE", "compare the rungs that have a macro with it set so: KV_TILE=32",
      CLI_LADDER, cli_set_text, FIELD(macro)},
@@ -137,8 +148,9 @@ const cli_option cli_options[] = {
      cli_set_rows, FIELD(most_registers)},
 
     /* The device. */
-    {"backend", "cpu|cuda", "where to run (default cpu)", CONTEXT & ~(unsigned)CLI_DEMO,
-     cli_set_backend, FIELD(context.device_type)},
+    {"backend", "cpu|cuda|emu",
+     "where to run (default cpu); emu runs the CUDA kernels on the CPU, slowly and strictly",
+     CONTEXT & ~(unsigned)(CLI_DEMO | CLI_EMU), cli_set_backend, FIELD(context.device_type)},
     {"kernel", "NAME", "run this kernel or fail; FLASHCORE_KERNEL does the same", CONTEXT,
      cli_set_text, FIELD(context.kernel)},
     {"threads", "N", "CPU threads at most (default: as many as OpenMP gives)", CONTEXT,

@@ -19,7 +19,8 @@ enum {
     CLI_MANUAL = 1 << 8,
     CLI_COMPLETION = 1 << 9,
     CLI_HELP = 1 << 10,
-    CLI_EVERY_VERB = (1 << 11) - 1
+    CLI_EMU = 1 << 11,
+    CLI_EVERY_VERB = (1 << 12) - 1
 };
 
 typedef int32_t cli_layout;
@@ -65,6 +66,7 @@ typedef struct cli_arguments {
     const char *bench_set;
     double seconds;
 
+    int32_t backward;
     const char *filter;
     const char *case_name;
     int64_t most_registers;
@@ -72,6 +74,8 @@ typedef struct cli_arguments {
     const char *macro;
     const char *svg_path;
     int32_t list;
+    int64_t sample; /* 0: every case */
+    int32_t compare;
 
     const char *json_path; /* NULL or "-": stdout */
     int32_t json;

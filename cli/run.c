@@ -1,5 +1,6 @@
 /* run.c: `flashcore run`: attention over .npy files. */
 #include "bench.h"
+#include "core/internal.h"
 #include "device.h"
 #include "inputs.h"
 #include "memory.h"
@@ -25,18 +26,11 @@ static char npy_kind(fc_type type)
     return type == FC_BF16 ? 'V' : 'f'; /* raw bytes: NumPy has no bf16 */
 }
 
-static fc_type out_type(const fc_attention *problem)
-{
-    if (problem->out_type != FC_TYPE_AUTO)
-        return problem->out_type;
-    return fc_type_bytes(problem->q_type) == 1 ? FC_BF16 : problem->q_type;
-}
-
 static npy_array make_out(const fc_attention *problem, const npy_array *q)
 {
     npy_array out = *q;
-    out.kind = npy_kind(out_type(problem));
-    out.item_bytes = fc_type_bytes(out_type(problem));
+    out.kind = npy_kind(problem->out_type);
+    out.item_bytes = fc_type_bytes(problem->out_type);
     out.shape[q->dims - 1] = problem->value_dim;
     out.data = cli_allocate((size_t)npy_count(&out) * out.item_bytes);
     return out;
@@ -157,14 +151,15 @@ static bool run_plan(const cli_arguments *arguments, const cli_inputs *inputs, c
     return ok;
 }
 
-/* The plan comes first: what it accepts has sizes that fit into memory. */
+/* The plan comes first: what it accepts has sizes that fit into memory, and its problem has every
+ * default filled in. */
 static bool compute(const cli_arguments *arguments, const cli_inputs *inputs, run_report *report)
 {
     fc_plan *plan = NULL;
     if (fc_plan_create(report->context, &report->problem, &plan) != FC_OK)
         return cli_refuse("%s", fc_last_error());
     const npy_array *q = &inputs->arrays[CLI_Q];
-    npy_array out = make_out(&report->problem, q), lse = make_lse(&report->problem, q);
+    npy_array out = make_out(&plan->problem, q), lse = make_lse(&plan->problem, q);
     report->kernel = fc_plan_kernel(plan, FC_FORWARD);
     bool ok =
         run_plan(arguments, inputs, plan, &out, &lse, report) && write_outputs(report, &out, &lse);

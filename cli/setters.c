@@ -1,5 +1,6 @@
 /* setters.c: see setters.h. */
 #include "setters.h"
+#include "emulator.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -184,9 +185,9 @@ bool cli_set_layout(cli_arguments *arguments, void *field, const char *text, cha
 
 bool cli_set_backend(cli_arguments *arguments, void *field, const char *text, char *complaint)
 {
-    (void)arguments, (void)complaint;
-    *(fc_device_type *)field = strcmp(text, "cuda") == 0 ? FC_CUDA : FC_CPU;
-    return true;
+    (void)arguments;
+    *(fc_device_type *)field = strcmp(text, "cpu") == 0 ? FC_CPU : FC_CUDA;
+    return strcmp(text, "emu") != 0 || cli_use_emulator(complaint);
 }
 
 bool cli_set_with(cli_arguments *arguments, void *field, const char *text, char *complaint)

@@ -34,8 +34,11 @@ const cli_verb cli_verbs[] = {
         .summary = "hold a kernel to the double-precision truth on every case",
         .description =
             "Runs the case list and compares each result with double precision. A case that the "
-            "forced kernel does not take counts as refused, never as passed. The exit status is 1 "
-            "when a case failed. An interrupt ends the run and reports what was done.",
+            "forced kernel does not take counts as refused, never as passed; a case whose "
+            "gradients "
+            "no kernel takes passes by its output alone, or counts as refused with --backward. The "
+            "exit status is 1 when a case failed. An interrupt ends the run and reports what was "
+            "done.",
         .examples = {"check", "check --kernel reference --json=check.json", "check --filter causal",
                      "check --list"},
         .run = cli_check,
@@ -49,7 +52,8 @@ const cli_verb cli_verbs[] = {
             "kernel is timed on a shape only after its result there was right. Give a shape with "
             "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
             "which those are left out that would take too long.",
-        .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json"},
+        .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json",
+                     "bench --shape 1,8,512,64 --backward"},
         .run = cli_bench,
     },
     {
@@ -74,6 +78,21 @@ const cli_verb cli_verbs[] = {
         .examples = {"ladder", "ladder --shape 4,16,2048,128 --svg ladder.svg",
                      "ladder --without swizzle", "ladder --macro STAGES=2"},
         .run = cli_ladder,
+    },
+    {
+        .name = "emu",
+        .bit = CLI_EMU,
+        .summary = "count what a CUDA kernel does, without a GPU",
+        .description =
+            "Runs a problem on the emulator: the kernel's own source on the CPU, with every access "
+            "checked. Prints how many matrix instructions, exponentials, barriers, passes through "
+            "the banks of shared memory and sectors of global memory it takes, by line of source "
+            "where memory is accessed, and from published peaks a lower bound of the time on some "
+            "GPUs. A kernel that breaks a rule (a race, a missing wait, an access out of bounds, a "
+            "deadlock) ends with a report. docs/emulator.md tells what is modelled.",
+        .examples = {"emu", "emu --kernel ladder_swizzle --shape 1,1,128,64",
+                     "emu --causal --json=counts.json", "emu --compare --sample 20"},
+        .run = cli_emu,
     },
     {
         .name = "resources",

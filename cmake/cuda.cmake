@@ -2,6 +2,7 @@
 # Without the toolkit the library is built for the CPU alone, and says so.
 
 set(FC_CUDA AUTO CACHE STRING "Build the CUDA part: ON, OFF, or AUTO (when nvcc is found)")
+set(FC_CUDA_CACHE "" CACHE PATH "A folder in which several builds share compiled kernels, or nothing")
 set(FC_WITH_CUDA OFF)
 if(FC_CUDA AND NOT CMAKE_CROSSCOMPILING)
     find_program(FC_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
@@ -51,7 +52,7 @@ function(fc_add_cuda_variants target)
             COMMAND
                 ${CMAKE_COMMAND} -DNVCC=${FC_NVCC} -DFATBINARY=${FC_FATBINARY} -DNAME=${name}
                 -DCUDA_SOURCES=${sources} -DFILE=${file} "-DMACROS=${macros}"
-                "-DTARGETS=${targets}" -DOUTPUT=${output} -P
+                "-DTARGETS=${targets}" -DOUTPUT=${output} -DCACHE=${FC_CUDA_CACHE} -P
                 ${PROJECT_SOURCE_DIR}/cmake/build_variant.cmake
             DEPENDS ${sources}/${file} ${headers} ${table}
                     ${PROJECT_SOURCE_DIR}/cmake/build_variant.cmake

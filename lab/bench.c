@@ -1,6 +1,7 @@
 /* bench.c: see bench.h. */
 #include "bench.h"
 
+#include "core/sequence.h"
 #include "cuda/services.h"
 
 #include <stdlib.h>
@@ -33,17 +34,22 @@ static double percentile(const double *sorted, size_t count, double fraction)
     return sorted[below] + (position - (double)below) * (sorted[above] - sorted[below]);
 }
 
-static fc_status time_calls(const fc_plan *plan, const fc_buffers *buffers, double seconds,
-                            double *samples, size_t *calls)
+static fc_status make_call(const bench_call *call, fc_stream stream)
 {
-    fc_status status = fc_plan_forward(plan, buffers, NULL);
+    return call->gradients ? fc_plan_backward(call->plan, call->buffers, call->gradients, stream)
+                           : fc_plan_forward(call->plan, call->buffers, stream);
+}
+
+static fc_status time_calls(const bench_call *call, double seconds, double *samples, size_t *calls)
+{
+    fc_status status = make_call(call, NULL);
     double start = bench_now();
     *calls = 0;
     while (status == FC_OK && *calls < MAX_CALLS) {
         double before = bench_now();
         if (*calls >= MIN_CALLS && before - start >= seconds)
             break;
-        status = fc_plan_forward(plan, buffers, NULL);
+        status = make_call(call, NULL);
         samples[(*calls)++] = bench_now() - before;
     }
     return status;
@@ -57,24 +63,18 @@ static void find_percentiles(double *samples, bench_times *times)
     times->p90 = percentile(samples, times->calls, 0.9);
 }
 
-typedef struct gpu_call {
-    const fc_plan *plan;
-    const fc_buffers *buffers;
-} gpu_call;
-
 static fc_status call_gpu(void *user, fc_stream stream)
 {
-    const gpu_call *call = user;
-    return fc_plan_forward(call->plan, call->buffers, stream);
+    return make_call(user, stream);
 }
 
 /* Samples of FC_CUDA_CALLS_A_SAMPLE calls each. The first tells how many of them fit into the time.
  */
-static fc_status time_on_gpu(const fc_plan *plan, const fc_buffers *buffers, double seconds,
-                             double *samples, bench_times *times)
+static fc_status time_on_gpu(const bench_call *given, double seconds, double *samples,
+                             bench_times *times)
 {
-    fc_cuda_device *device = plan->context->cuda;
-    gpu_call call = {plan, buffers};
+    fc_cuda_device *device = given->plan->context->cuda;
+    bench_call call = *given;
     fc_status status = fc_cuda_time_graph(device, call_gpu, &call, samples, 1);
     if (status != FC_OK)
         return status;
@@ -92,18 +92,17 @@ static fc_status time_on_gpu(const fc_plan *plan, const fc_buffers *buffers, dou
     return status;
 }
 
-fc_status bench_forward(const fc_plan *plan, const fc_buffers *buffers, double seconds,
-                        bench_times *times)
+fc_status bench_calls(const bench_call *call, double seconds, bench_times *times)
 {
     *times = (bench_times){0};
     double *samples = malloc(MAX_CALLS * sizeof *samples);
     if (samples == NULL)
         return FC_ERROR_MEMORY;
     fc_status status;
-    if (plan->context->cuda) {
-        status = time_on_gpu(plan, buffers, seconds, samples, times);
+    if (call->plan->context->cuda) {
+        status = time_on_gpu(call, seconds, samples, times);
     } else {
-        status = time_calls(plan, buffers, seconds, samples, &times->calls);
+        status = time_calls(call, seconds, samples, &times->calls);
         if (status == FC_OK)
             find_percentiles(samples, times);
     }
@@ -111,52 +110,38 @@ fc_status bench_forward(const fc_plan *plan, const fc_buffers *buffers, double s
     return status;
 }
 
-static int64_t visible_keys(const fc_attention *problem, int64_t row)
+static fc_attention resolved(const fc_attention *problem)
 {
-    int64_t position = row;
-    if (problem->diagonal == FC_BOTTOM_RIGHT)
-        position += problem->kv_length - problem->q_length;
-    int64_t first = 0, last = problem->kv_length - 1;
-    if (problem->causal && position < last)
-        last = position;
-    if (problem->has_window && problem->window_left >= 0 && position - problem->window_left > first)
-        first = position - problem->window_left;
-    if (problem->has_window && problem->window_right >= 0 &&
-        position + problem->window_right < last)
-        last = position + problem->window_right;
-    return last >= first ? last - first + 1 : 0;
+    fc_attention p = *problem;
+    fc_resolve(&p);
+    return p;
 }
 
-static int64_t value_dim(const fc_attention *problem)
+double bench_flops(const fc_attention *problem, fc_direction direction)
 {
-    return problem->value_dim != 0 ? problem->value_dim : problem->head_dim;
-}
-
-double bench_flops(const fc_attention *problem)
-{
+    const fc_attention p = resolved(problem);
+    const fc_sequence longest = {.q_rows = p.q_length, .kv_rows = p.kv_length};
     double pairs = 0;
-    for (int64_t row = 0; row < problem->q_length; row++)
-        pairs += (double)visible_keys(problem, row);
-    double heads = (double)problem->batch * (double)problem->q_heads;
-    return 2 * heads * pairs * (double)(problem->head_dim + value_dim(problem));
+    for (int64_t row = 0; row < p.q_length; row++) {
+        const int64_t position = fc_position(&p, &longest, row);
+        const int64_t visible = fc_end_key(&p, &longest, position) - fc_first_key(&p, position);
+        pairs += visible > 0 ? (double)visible : 0;
+    }
+    const int64_t dims =
+        direction == FC_FORWARD ? p.head_dim + p.value_dim : 3 * p.head_dim + 2 * p.value_dim;
+    return 2 * (double)p.batch * (double)p.q_heads * pairs * (double)dims;
 }
 
-static fc_type type_or(fc_type type, fc_type otherwise)
+double bench_bytes(const fc_attention *problem, fc_direction direction)
 {
-    return type != FC_TYPE_AUTO ? type : otherwise;
-}
-
-double bench_bytes(const fc_attention *problem)
-{
-    fc_type q_type = problem->q_type;
-    fc_type kv_type = type_or(problem->kv_type, q_type);
-    fc_type fp8_out = q_type == FC_F8_E4M3 || q_type == FC_F8_E5M2 ? FC_BF16 : q_type;
-    fc_type out_type = type_or(problem->out_type, fp8_out);
-    double q_rows = (double)problem->batch * (double)problem->q_heads * (double)problem->q_length;
-    double kv_rows =
-        (double)problem->batch * (double)problem->kv_heads * (double)problem->kv_length;
-    double dim = (double)problem->head_dim, out_dim = (double)value_dim(problem);
-    return q_rows *
-               (dim * (double)fc_type_bytes(q_type) + out_dim * (double)fc_type_bytes(out_type)) +
-           kv_rows * (dim + out_dim) * (double)fc_type_bytes(kv_type);
+    const fc_attention p = resolved(problem);
+    const double q_rows = (double)p.batch * (double)p.q_heads * (double)p.q_length;
+    const double kv_rows = (double)p.batch * (double)p.kv_heads * (double)p.kv_length;
+    const double dim = (double)p.head_dim, value_dim = (double)p.value_dim;
+    const double out_bytes = (double)fc_type_bytes(p.out_type);
+    const double forward = q_rows * dim * (double)fc_type_bytes(p.q_type) +
+                           q_rows * value_dim * out_bytes +
+                           kv_rows * (dim + value_dim) * (double)fc_type_bytes(p.kv_type);
+    const double gradients = (q_rows + kv_rows) * (dim + value_dim) * out_bytes;
+    return direction == FC_FORWARD ? forward : forward + gradients;
 }

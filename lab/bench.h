@@ -16,17 +16,25 @@ typedef struct bench_times {
         plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
 } bench_times;
 
-/* Calls plan's forward until `seconds` have passed, after one call that is not counted; at least
- * three times, however long that takes. The status is that of the first call which failed. */
-fc_status bench_forward(const fc_plan *plan, const fc_buffers *buffers, double seconds,
-                        bench_times *times);
+/* A direction of a plan with its pointers. */
+typedef struct bench_call {
+    const fc_plan *plan;
+    const fc_buffers *buffers;
+    const fc_gradients *gradients; /* NULL: forward */
+} bench_call;
 
-/* Multiplications and additions of Q·Kᵀ and P·V over the pairs that causality and the window leave
- * visible. Where sequences have lengths of their own, those of the problem count: the longest. */
-double bench_flops(const fc_attention *problem);
+/* Makes the call until `seconds` have passed, after one that is not counted; at least three times,
+ * however long that takes. The status is that of the first call which failed. */
+fc_status bench_calls(const bench_call *call, double seconds, bench_times *times);
 
-/* Q, K, V and the output, each moved once: what no kernel can do without. */
-double bench_bytes(const fc_attention *problem);
+/* Multiplications and additions of Q·Kᵀ and P·V (backward: of Q·Kᵀ, dO·Vᵀ, Pᵀ·dO, dSᵀ·Q and dS·K)
+ * over the pairs that causality and the window leave visible. Where sequences have lengths of their
+ * own, those of the problem count: the longest. */
+double bench_flops(const fc_attention *problem, fc_direction direction);
+
+/* Q, K, V and the output (backward: and the gradients), each moved once: what no kernel can do
+ * without. */
+double bench_bytes(const fc_attention *problem, fc_direction direction);
 
 double bench_now(void); /* seconds of a clock that never goes back */
 

@@ -20,7 +20,7 @@ typedef enum check_outcome {
 
 typedef struct check_result {
     check_outcome outcome;
-    char reason[256];            /* what is wrong, or why it was refused; "" when passed */
+    char reason[1024];           /* what is wrong, or why it was refused; "" when passed */
     const char *kernel;          /* NULL when refused */
     const char *backward_kernel; /* NULL when the case asks for none, or none is there */
     double max_error;            /* of out */

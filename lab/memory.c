@@ -2,6 +2,7 @@
 #include "memory.h"
 
 #include "cuda/services.h"
+#include "emu/emu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,9 +87,13 @@ static fc_status cuda_download(void *user, void *host, const void *memory, size_
     return fc_cuda_download(user, host, memory, bytes);
 }
 
+/* A GPU can't; the emulator can. */
 static void cuda_fence(void *user, void *memory, size_t bytes, bool closed)
 {
-    (void)user, (void)memory, (void)bytes, (void)closed;
+    (void)user;
+    const emu_control *emulator = fc_cuda_emulator();
+    if (emulator)
+        emulator->fence(memory, bytes, closed);
 }
 
 lab_memory lab_memory_of(const fc_context *context)

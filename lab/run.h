@@ -21,7 +21,7 @@ typedef struct lab_run {
     const char *kernel, *backward_kernel;
     fc_status status;                 /* of the first library call that failed */
     uint8_t *image[LAB_TENSOR_COUNT]; /* the outputs afterwards, guards included */
-    char reason[256];                 /* what is wrong; "" when nothing is */
+    char reason[1024];                /* what is wrong; "" when nothing is */
 } lab_run;
 
 /* False when something is wrong. Either way the images are to be freed. */

@@ -149,6 +149,49 @@ static void add_all_dims(void)
     }
 }
 
+/* ---- Long: gradients of more rows and keys than a tile holds, in few dims ---- */
+
+static void add_long(const char *name, case_draft *d)
+{
+    d->c.backward = true;
+    draft_name(d, "%s-q%d-kv%d", name, (int)d->c.problem.q_length, (int)d->c.problem.kv_length);
+    case_add(d);
+}
+
+static void add_all_long(void)
+{
+    case_draft causal = draft_make("long", 1, 1, 600, 530, 16);
+    causal.c.problem.q_type = FC_F32;
+    causal.c.problem.causal = 1;
+    add_long("causal", &causal);
+
+    case_draft window = draft_make("long", 1, 1, 530, 600, 16);
+    window.c.problem.q_type = FC_BF16;
+    window.c.problem.has_window = 1;
+    window.c.problem.window_left = 300;
+    window.c.problem.window_right = 13;
+    add_long("window", &window);
+
+    /* All sequences and heads add to the same gradient of the bias. */
+    case_draft shared = draft_make("long", 2, 2, 150, 530, 8);
+    shared.c.problem.q_type = FC_F32;
+    shared.c.problem.q_heads = 4;
+    shared.c.problem.has_bias = 1;
+    shared.bias_axes = DRAFT_ROW;
+    add_long("shared_bias", &shared);
+
+    case_draft ragged = draft_make("long", 2, 1, 600, 600, 8);
+    ragged.c.problem.packed_q = ragged.c.problem.packed_kv = 1;
+    ragged.c.problem.causal = 1;
+    ragged.c.problem.has_sinks = 1;
+    add_long("ragged", &ragged);
+
+    /* 8192 keys, the length of the second sequence, make more tiles of at most 32 than 12289. */
+    case_draft lengths = draft_make("long", 2, 1, 1, 12289, 4);
+    lengths.c.problem.has_kv_lengths = 1;
+    add_long("lengths", &lengths);
+}
+
 /* ---- Plain: what the simplest fast kernel serves, dense and without features ---- */
 
 static void add_plain(int64_t q_length, int64_t kv_length, int64_t head_dim, fc_type type,
@@ -194,4 +237,5 @@ void case_add_shapes(void)
     add_empty(2, 5, 0, true);
     add_heads();
     add_all_dims();
+    add_all_long();
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
 
-VERBS = "demo run check bench kernels ladder resources info manual completion help".split()
+VERBS = "demo run check bench kernels ladder emu resources info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 
 
@@ -60,6 +60,17 @@ class CudaTest(CliTest):
         if self.has_cuda:
             self.assertIn("techniques to leave out:", self.fail_with(2, "ladder", "--without", "magic"))
             self.assertIn("write NAME=VALUE", self.fail_with(2, "ladder", "--macro", "STAGES"))
+
+    def test_every_technique_is_named_and_can_be_left_out(self):
+        if not self.has_cuda:
+            return
+        sentence = self.fail_with(2, "ladder", "--without", "magic")
+        named = set(re.search("leave out: (.*)", sentence)[1].split(", "))
+        sources = (Path(__file__).parent.parent / "src/cuda/ladder").glob("*.cu")
+        macros = {m for source in sources for m in re.findall("#ifndef USE_(.*)", source.read_text())}
+        self.assertEqual(named, {macro.lower().replace("_", "-") for macro in macros})
+        for technique in named:
+            self.fail_with(1, "ladder", "--without", technique, environment=self.no_driver)
 
 
 class HelpTest(CliTest):
@@ -240,6 +251,25 @@ class BenchTest(CliTest):
             row["gigabytes_per_second"], moved / row["p50_us"] * 1e-3, delta=moved * 1e-9
         )
 
+    def test_gradients(self):
+        words = [*SMALL, "--backward", "--kernel", "cpu_plain_backward"]
+        self.assertIn("whole backward calls", self.succeed("bench", *words))
+        (row,) = json.loads(self.succeed("bench", *words, "--causal", "--json"))["rows"]
+        self.assertEqual((row["direction"], row["kernel"]), ("backward", "cpu_plain_backward"))
+        self.assertGreater(row["max_error"], 0)
+        flops = 2 * 2 * (3 * 8 + 2 * 8) * (16 * 17 // 2)
+        self.assertAlmostEqual(row["tflops"], flops / row["p50_us"] * 1e-6, delta=row["tflops"] * 1e-6)
+        moved = (4 + 4) * 2 * 16 * 8 * 2
+        self.assertAlmostEqual(
+            row["gigabytes_per_second"], moved / row["p50_us"] * 1e-3, delta=moved * 1e-9
+        )
+
+    def test_gradients_without_a_kernel_are_not_timed(self):
+        words = [*SMALL, "--backward", "--type", "f64", "--kernel", "cpu_plain_backward"]
+        text = flashcore("bench", *words)
+        self.assertEqual(text.returncode, 1, text.stdout)
+        self.assertIn("no kernel for this direction accepts it", text.stdout)
+
     def test_every_input_can_be_timed(self):
         for words in ("alibi,bias,mask,sinks,kv-lengths", "packed", "paged"):
             for layout in ("bhsd", "bshd"):
@@ -287,6 +317,16 @@ class CheckTest(CliTest):
         (result,) = report["results"]
         self.assertEqual((result["name"], result["outcome"]), (name, "passed"))
         self.assertLessEqual(result["max_error"], result["tolerance"])
+
+    def test_only_gradients(self):
+        names = self.names("--backward")
+        self.assertTrue(set(names) < set(self.names()))
+        words = ["--backward", "--kernel", "cpu_plain_backward", "--json", "--filter"]
+        (result,) = json.loads(self.succeed("check", *words, "q1-kv1-f32"))["results"]
+        self.assertEqual(result["backward_kernel"], "cpu_plain_backward")
+        refused = flashcore("check", *words, "all1-f64")
+        self.assertEqual(json.loads(refused.stdout)["refused"], 1)
+        self.assertIn("nothing was checked", refused.stderr)
 
     def test_an_interrupt_reports_what_was_done(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -26,21 +26,30 @@ if(TARGET cmocka)
     target_include_directories(test_cpu PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(test_cpu PRIVATE flashcore_static cmocka m)
     add_test(NAME cpu COMMAND test_cpu)
+
+    add_executable(test_cpu_backward ${PROJECT_SOURCE_DIR}/tests/test_cpu_backward.c)
+    target_link_libraries(test_cpu_backward PRIVATE flashcore_lab cmocka m)
+    add_test(NAME cpu_backward COMMAND test_cpu_backward)
+    set_tests_properties(cpu_backward PROPERTIES PROCESSORS 2)
 endif()
 
 # The case list, on the sets that any processor of this kind has.
 set(checked_kernels cpu_plain_prefill cpu_plain_decode)
 set(check_flags "")
-if("neon" IN_LIST cpu_sets)
-    list(APPEND checked_kernels cpu_neon_prefill cpu_neon_decode)
-elseif(CMAKE_CROSSCOMPILING)
+if(CMAKE_CROSSCOMPILING)
     # The emulator knows AVX2 when it is asked to; it is slow, so that few cases have to do.
-    set(checked_kernels cpu_avx2_prefill cpu_avx2_decode)
     set(check_flags --filter decode)
+    if("neon" IN_LIST cpu_sets)
+        set(checked_kernels cpu_neon_prefill cpu_neon_decode)
+    else()
+        set(checked_kernels cpu_avx2_prefill cpu_avx2_decode)
+    endif()
+elseif("neon" IN_LIST cpu_sets)
+    list(APPEND checked_kernels cpu_neon_prefill cpu_neon_decode)
 else()
     # AVX2 and more: whatever this processor has, as the table chooses it.
     add_test(NAME check_cpu_best COMMAND flashcore check)
-    set_tests_properties(check_cpu_best PROPERTIES PROCESSORS 2 LABELS slow)
+    set_tests_properties(check_cpu_best PROPERTIES COST 100 LABELS slow)
 endif()
 foreach(kernel ${checked_kernels})
     # Sanitizers make the whole list take minutes: every kind of memory is enough, for decode in the
@@ -50,7 +59,32 @@ foreach(kernel ${checked_kernels})
     elseif(FC_SANITIZE)
         set(check_flags --filter features)
     endif()
-    add_test(NAME check_${kernel} COMMAND flashcore check --kernel ${kernel} ${check_flags})
+    # Both directions of the set: lse and scores that were rounded alike.
+    string(REGEX REPLACE "_[a-z]+$" "_backward" backward ${kernel})
+    add_test(
+        NAME check_${kernel}
+        COMMAND flashcore check --kernel ${kernel},${backward} ${check_flags})
     set_tests_properties(check_${kernel} PROPERTIES
-        PROCESSORS 2 ENVIRONMENT QEMU_CPU=max LABELS slow)
+        COST 50 ENVIRONMENT QEMU_CPU=max LABELS slow)
 endforeach()
+if(CMAKE_CROSSCOMPILING AND "avx2" IN_LIST cpu_sets)
+    add_test(
+        NAME check_cpu_avx2_backward
+        COMMAND flashcore check --backward --kernel cpu_avx2_prefill,cpu_avx2_backward
+                --filter sinks*)
+    set_tests_properties(check_cpu_avx2_backward PROPERTIES
+        COST 50 ENVIRONMENT QEMU_CPU=max LABELS slow)
+endif()
+
+# This processor may lack BF16; its own emulator does not.
+if("neonbf16" IN_LIST cpu_sets AND NOT FC_SANITIZE)
+    set(emulated flashcore)
+    if(NOT CMAKE_CROSSCOMPILING)
+        set(emulated qemu-aarch64 $<TARGET_FILE:flashcore>)
+    endif()
+    add_test(
+        NAME check_cpu_neonbf16_prefill
+        COMMAND ${emulated} check --kernel cpu_neonbf16_prefill --threads 1 --filter decode)
+    set_tests_properties(check_cpu_neonbf16_prefill PROPERTIES
+        ENVIRONMENT QEMU_CPU=max LABELS slow)
+endif()

@@ -188,8 +188,8 @@ static double matmul_error(void)
     for (int64_t k = 0; k < DEPTH; k++)
         for (int64_t column = 0; column < COLUMNS; column++) {
             const int64_t panel = column / MATMUL_COLUMNS, at = column % MATMUL_COLUMNS;
-            b[panel * PANEL_ELEMENTS + k / OPERAND_PAIR * OPERAND_PAIR * MATMUL_COLUMNS +
-              at * OPERAND_PAIR + k % OPERAND_PAIR] = operand_of(sample(k, column));
+            b[panel * PANEL_ELEMENTS + k / OPERAND_GROUP * OPERAND_GROUP * MATMUL_COLUMNS +
+              at * OPERAND_GROUP + k % OPERAND_GROUP] = operand_of(sample(k, column));
         }
     matmul_begin();
     for (int accumulate = 0; accumulate < 2; accumulate++)

@@ -41,6 +41,13 @@ else()
     message(WARNING "NVRTC was not found: run-time compilation is not tested")
 endif()
 
+# The builds of one checkout share compiled kernels.
+if(NOT FC_SANITIZE)
+    add_test(
+        NAME variant_cache
+        COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/variant_cache_test.py)
+endif()
+
 # Budgets: of every kernel, as variants.txt states it, and of the library with all kernels in it.
 add_test(NAME resources COMMAND flashcore resources)
 if(NOT FC_SANITIZE)

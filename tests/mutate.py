@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that the tests of the reference can fail: breaks the reference in every way that
-tests/mutations lists, one at a time, and expects the named test to say so.
+"""Proves that the tests of the reference and of the CPU's backward kernel can fail: breaks them in
+every way that tests/mutations lists, one at a time, and expects the named test to say so.
 
 A section of an .ini file there is one breakage:
 
@@ -10,8 +10,9 @@ A section of an .ini file there is one breakage:
     test   program and test that must fail
     says   part of the message it must fail with
 
-The broken reference is compiled anew and linked before the library's archive, so that the linker
-takes nothing of the whole one. Unbroken, every program must pass.
+The broken source is compiled anew (a CPU kernel for plain vectors, without OpenMP) and linked before
+the library's archive, so that the linker takes nothing of the whole one. Unbroken, every program
+must pass.
 """
 
 import argparse
@@ -38,6 +39,7 @@ class Failure(Exception):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--archive", required=True, help="libflashcore.a")
+    parser.add_argument("--lab", required=True, help="libflashcore_lab.a")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--libraries", default="-lcmocka -lm -lpthread",
                         help="what the archive and the tests need")
@@ -69,8 +71,9 @@ class Builder:
 
     def compile(self, source, into, include):
         # Not optimised: these programs are compiled more often than they run.
-        self.call(self.options.cc, "-std=c17", "-O0", "-D_POSIX_C_SOURCE=200809L",
-                  f"-I{ROOT / 'include'}", f"-I{include}", "-c", str(source), "-o", str(into))
+        self.call(self.options.cc, "-std=c17", "-O0", "-D_XOPEN_SOURCE=700", "-DFC_CPU_ISA=plain",
+                  f"-I{ROOT / 'include'}", f"-I{ROOT / 'lab'}", f"-I{include}", "-c", str(source),
+                  "-o", str(into))
         return str(into)
 
     def compile_tests(self, programs):
@@ -81,12 +84,15 @@ class Builder:
     def build(self, program, tree, broken):
         """The program with the broken file of a tree of sources; a header breaks all that may
         include it."""
-        sources = [broken] if broken.suffix == ".c" else tree.glob("reference/*.c")
+        if broken.parent.name == "cpu":
+            sources = [tree / "cpu" / "backward.c"]
+        else:
+            sources = [broken] if broken.suffix == ".c" else tree.glob("reference/*.c")
         parts = [self.compile(s, s.with_suffix(".o"), tree) for s in sources]
         tests = [str(self.folder / f"{name}.o") for name in (program, *HELPERS)]
         binary = tree / program
-        self.call(self.options.cc, "-o", str(binary), *tests, *parts, self.options.archive,
-                  *self.options.libraries.split())
+        self.call(self.options.cc, "-o", str(binary), *tests, *parts, self.options.lab,
+                  self.options.archive, *self.options.libraries.split())
         return binary
 
     def tree(self, name):
@@ -135,7 +141,8 @@ def try_mutation(builder, name, mutation):
 
 def try_unbroken(builder, program):
     tree = builder.tree(f"unbroken_{program}")
-    status, failures = run(builder.build(program, tree, tree / "reference" / "row.h"))
+    whole = "cpu/backward.c" if program == "test_cpu_backward" else "reference/row.h"
+    status, failures = run(builder.build(program, tree, tree / whole))
     if status or failures:
         raise Failure(f"fails without any breakage, status {status}: {failures}")
     return "passes"

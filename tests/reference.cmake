@@ -30,7 +30,7 @@ if(NOT FC_SANITIZE)
         NAME mutations
         COMMAND
             Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/mutate.py --cc ${CMAKE_C_COMPILER}
-            --archive $<TARGET_FILE:flashcore_static>
+            --archive $<TARGET_FILE:flashcore_static> --lab $<TARGET_FILE:flashcore_lab>
             "--libraries=${CMOCKA_LIBRARY} ${static_needs}")
     set_tests_properties(mutations PROPERTIES PROCESSORS 2 TIMEOUT 600 LABELS slow)
 endif()

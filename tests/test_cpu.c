@@ -22,9 +22,11 @@ static const probed_set sets[] = {
     {&fc_cpu_plain_probe, FC_CPU_PLAIN},
 #if defined(__aarch64__)
     {&fc_cpu_neon_probe, FC_CPU_NEON},
+    {&fc_cpu_neonbf16_probe, FC_CPU_NEONBF16},
 #elif defined(__x86_64__)
     {&fc_cpu_avx2_probe, FC_CPU_AVX2},
     {&fc_cpu_avx512_probe, FC_CPU_AVX512},
+    {&fc_cpu_avx512bf16_probe, FC_CPU_AVX512BF16},
     {&fc_cpu_amx_probe, FC_CPU_AMX},
 #endif
 };

@@ -227,6 +227,42 @@ static void test_a_run_launches_into_the_callers_stream_and_does_nothing_else(vo
     fc_context_destroy(context);
 }
 
+/* The fake GPU has 58 multiprocessors and room for 2 blocks on each; a tile has 64 rows. */
+static void test_blocks_stay_within_what_the_gpu_holds_at_once(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "ladder_persistent"), FC_OK);
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 8 * 8);
+    p.batch = 4;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 58 * 2);
+    assert_int_equal(fake->last_launch.gridDimY, 1);
+    assert_int_equal(fake->last_launch.gridDimZ, 1);
+    fc_context_destroy(context);
+}
+
+static void test_every_split_of_the_keys_has_its_blocks(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.batch = 3;
+    b.workspace = b.out;
+    b.workspace_bytes = SIZE_MAX;
+    assert_int_equal(open_gpu(&context, "ladder_split_keys"), FC_OK);
+    fake->launch_result = CUDA_ERROR_LAUNCH_FAILED; /* the first launch is then the last */
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_DRIVER);
+    assert_int_equal(fake->last_launch.gridDimX, 8);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.gridDimZ, 3 * 2);
+    fc_context_destroy(context);
+}
+
 static void test_the_callers_context_is_used_and_left_current(void **state)
 {
     (void)state;
@@ -352,6 +388,8 @@ int main(void)
         TEST(test_a_kernel_too_large_for_the_gpu_is_refused),
         TEST(test_a_failing_launch_is_reported),
         TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),
+        TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
+        TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_the_callers_context_is_used_and_left_current),
         TEST(test_a_workspace_is_never_made_behind_the_callers_back),
         TEST(test_a_pointer_the_kernel_cannot_load_from_is_refused),

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char binary[] = "\177ELF, or\0something else";
@@ -194,6 +195,35 @@ static void test_a_store_that_fails_leaves_nothing(void **state)
     jit_cache_close(directory);
 }
 
+/* A file as a writer would leave it that was killed `seconds` ago. */
+static void leave_draft(const char *name, time_t seconds)
+{
+    char path[JIT_FIXTURE_PATH];
+    snprintf(path, sizeof path, "%s/%s", jit_fixture_directory(), name);
+    jit_fixture_write(path, "half", 4);
+    const struct timespec written = {.tv_sec = time(NULL) - seconds};
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){written, written}, 0), 0);
+}
+
+static void test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(void **state)
+{
+    (void)state;
+    char path[JIT_FIXTURE_PATH];
+    int directory = open_cache();
+    store(directory, 'a');
+    leave_draft("draft-1-0", 2 * 3600);
+    leave_draft("draft-1-1", 2 * 3600);
+    leave_draft("draft-1-2", 60);
+    store(directory, 'b');
+    assert_true(load(directory, 'a'));
+    assert_true(load(directory, 'b'));
+    assert_int_equal(jit_fixture_count_files(path), 3);
+    leave_draft("draft-1-2", 2 * 3600);
+    store(directory, 'b');
+    assert_int_equal(jit_fixture_count_files(path), 2);
+    jit_cache_close(directory);
+}
+
 enum { WRITERS = 4, ROUNDS = 50 };
 
 static void *store_and_load(void *directory)
@@ -242,6 +272,7 @@ int main(void)
         CACHE_TEST(test_a_kernel_under_another_name_is_not_loaded),
         CACHE_TEST(test_only_plain_files_are_loaded),
         CACHE_TEST(test_a_store_that_fails_leaves_nothing),
+        CACHE_TEST(test_what_a_killed_writer_left_goes_and_what_is_being_written_stays),
         CACHE_TEST(test_a_reader_never_sees_half_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,20 @@ static const fc_cuda_report *report_of(const fc_cuda_variant *variant, const cha
     return NULL;
 }
 
+static kernel_shape shape_in(const jit_kernel *kernel, const char *name)
+{
+    char variable[JIT_REPORT_NAME_CHARS + 16];
+    const void *data;
+    size_t bytes;
+    kernel_shape shape;
+    snprintf(variable, sizeof variable, "%s_shape", name);
+    assert_int_equal(
+        jit_cubin_variable(kernel->binary, kernel->binary_bytes, variable, &data, &bytes), FC_OK);
+    assert_int_equal(bytes, sizeof shape);
+    memcpy(&shape, data, sizeof shape);
+    return shape;
+}
+
 static void test_every_variant_builds_at_run_time_with_the_same_shape(void **state)
 {
     (void)state;
@@ -60,38 +74,72 @@ static void test_every_variant_builds_at_run_time_with_the_same_shape(void **sta
         int kernels = 0;
         for (; jit_report_next(&log, &compiled); kernels++) {
             const fc_cuda_report *ahead = report_of(&fc_cuda_variants[i], compiled.kernel);
-            char name[JIT_REPORT_NAME_CHARS + 16];
-            const void *shape;
-            size_t bytes;
-            snprintf(name, sizeof name, "%s_shape", compiled.kernel);
-            assert_int_equal(
-                jit_cubin_variable(kernel.binary, kernel.binary_bytes, name, &shape, &bytes),
-                FC_OK);
-            assert_int_equal(bytes, sizeof ahead->shape);
-            assert_memory_equal(shape, &ahead->shape, sizeof ahead->shape);
+            const kernel_shape shape = shape_in(&kernel, compiled.kernel);
+            assert_memory_equal(&shape, &ahead->shape, sizeof shape);
         }
         assert_true(kernels > 0);
         jit_release(&kernel);
     }
 }
 
-/* The stale cache of the past: two "variants" that were one binary. */
-static void test_a_macro_changes_the_binary(void **state)
+static bool same_binary(const jit_kernel *a, const jit_kernel *b)
+{
+    return a->binary_bytes == b->binary_bytes && memcmp(a->binary, b->binary, a->binary_bytes) == 0;
+}
+
+static void assert_within_budget(const jit_kernel *kernel, const fc_cuda_variant *variant)
+{
+    const char *log = kernel->log;
+    jit_report r;
+    int kernels = 0;
+    for (; jit_report_next(&log, &r); kernels++) {
+        const int shared_bytes = r.static_shared_bytes + shape_in(kernel, r.kernel).shared_bytes;
+        if (r.registers > variant->most_registers || shared_bytes > variant->most_shared_bytes ||
+            r.spill_store_bytes + r.spill_load_bytes > variant->most_spill_bytes)
+            fail_msg("%s takes %d registers, %d bytes of shared memory, %d of spills", r.kernel,
+                     r.registers, shared_bytes, r.spill_store_bytes + r.spill_load_bytes);
+    }
+    assert_true(kernels > 0);
+}
+
+/* What a rung adds, and the macro that takes it away. The quantised rung is its inputs. */
+static const struct {
+    const char *variant;
+    const char *macro;
+} techniques[] = {
+    {"ladder_fused_d64", "USE_ONLINE_SOFTMAX=0"},
+    {"ladder_tensor_scores_d64", "USE_TENSOR_SCORES=0"},
+    {"ladder_tensor_both_d64", "USE_TENSOR_OUT=0"},
+    {"ladder_warp_softmax_d64", "USE_WARP_SOFTMAX=0"},
+    {"ladder_wide_loads_d64", "USE_WIDE_ACCESS=0"},
+    {"ladder_large_tiles_d64", "QUERY_TILE=32"},
+    {"ladder_registers_d64", "USE_REGISTER_WEIGHTS=0"},
+    {"ladder_double_buffer_d64", "USE_CP_ASYNC=0"},
+    {"ladder_three_stages_d64", "STAGES=2"},
+    {"ladder_swizzle_d64", "USE_SWIZZLE=0"},
+    {"ladder_specialised_d64", "USE_SPECIALISED=0"},
+    {"ladder_persistent_d64", "USE_PERSISTENT=0"},
+    {"ladder_split_keys_d64", "USE_SPLIT_KEYS=0"},
+};
+
+/* A stale cache would make two of them one binary. */
+static void test_every_rung_can_be_built_without_its_technique(void **state)
 {
     (void)state;
-    const fc_cuda_variant *variant = fc_cuda_find_variant("ladder_swizzle_d64");
-    assert_non_null(variant);
-    jit_kernel with = build(variant, ""), without = build(variant, "USE_SWIZZLE=0"),
-               stages = build(variant, "STAGES=2");
-    assert_string_not_equal(with.signature, without.signature);
-    assert_string_not_equal(with.signature, stages.signature);
-    assert_true(with.binary_bytes != without.binary_bytes ||
-                memcmp(with.binary, without.binary, with.binary_bytes) != 0);
-    assert_true(with.binary_bytes != stages.binary_bytes ||
-                memcmp(with.binary, stages.binary, with.binary_bytes) != 0);
-    jit_release(&with);
-    jit_release(&without);
-    jit_release(&stages);
+    const size_t count = sizeof techniques / sizeof *techniques;
+    assert_int_equal(count, FC_LADDER_RUNG_COUNT - 2);
+    for (size_t i = 0; i < count; i++) {
+        const fc_cuda_variant *variant = fc_cuda_find_variant(techniques[i].variant);
+        assert_non_null(variant);
+        jit_kernel with = build(variant, ""), without = build(variant, techniques[i].macro);
+        assert_string_not_equal(with.signature, without.signature);
+        if (same_binary(&with, &without))
+            fail_msg("%s is the same with %s", variant->name, techniques[i].macro);
+        assert_within_budget(&without, variant);
+        assert_int_equal(shape_in(&without, variant->name).grid, GRID_TILES);
+        jit_release(&with);
+        jit_release(&without);
+    }
 }
 
 int main(void)
@@ -101,7 +149,7 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_variant_builds_at_run_time_with_the_same_shape),
-        cmocka_unit_test(test_a_macro_changes_the_binary),
+        cmocka_unit_test(test_every_rung_can_be_built_without_its_technique),
     };
     const int failed = cmocka_run_group_tests_name("variants", tests, NULL, NULL);
     char command[128];

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char last_error[512];
+static _Thread_local char last_error[1024];
 static _Thread_local char last_reason[sizeof((fc_kernel_info *)0)->reason];
 
 const char *fc_status_name(fc_status status)

@@ -9,6 +9,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #define FC_CPU_LEVEL_NAME(enumerator, name, text) name,
@@ -69,16 +71,21 @@ static fc_cpu_level find_level(void)
         return FC_CPU_PLAIN;
     if (!has_bits(saved, SAVES_AVX512) || !has_bits(ebx, avx512))
         return FC_CPU_AVX2;
-    if (!has_bits(saved, SAVES_TILES) || !has_bits(edx, amx) ||
-        !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !has_bits(eax, avx512_bf16))
+    const bool has_tiles = has_bits(saved, SAVES_TILES) && has_bits(edx, amx);
+    if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !has_bits(eax, avx512_bf16))
         return FC_CPU_AVX512;
-    return may_use_tiles() ? FC_CPU_AMX : FC_CPU_AVX512;
+    return has_tiles && may_use_tiles() ? FC_CPU_AMX : FC_CPU_AVX512BF16;
 }
 
 #elif defined(__aarch64__)
 
 static fc_cpu_level find_level(void)
 {
+#if defined(__linux__)
+    const unsigned long bf16 = 1ul << 14; /* HWCAP2_BF16 */
+    if (getauxval(AT_HWCAP2) & bf16)
+        return FC_CPU_NEONBF16;
+#endif
     return FC_CPU_NEON; /* part of the baseline */
 }
 
@@ -94,9 +101,9 @@ static fc_cpu_level find_level(void)
 static bool is_our_kind(fc_cpu_level level)
 {
 #if defined(__x86_64__)
-    return level != FC_CPU_NEON;
+    return level != FC_CPU_NEON && level != FC_CPU_NEONBF16;
 #elif defined(__aarch64__)
-    return level <= FC_CPU_NEON;
+    return level <= FC_CPU_NEONBF16;
 #else
     return level == FC_CPU_PLAIN;
 #endif

@@ -62,27 +62,42 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     return FC_OK;
 }
 
-#define CPU_ROW(isa, shape, summary_, ...)                                     \
+static fc_status run_backward(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,
+                              fc_stream stream)
+{
+    (void)stream;
+    const cpu_row *row = plan->kernels[FC_BACKWARD]->data;
+    row->ops->run_backward(&plan->problem, b, g, plan->context->threads);
+    return FC_OK;
+}
+
+#define CPU_ROW(isa, shape, direction_, run_, summary_, ...)                   \
     const fc_kernel fc_cpu_##isa##_##shape##_kernel = {                        \
         .name = "cpu_" #isa "_" #shape,                                        \
         .summary = summary_,                                                   \
-        .direction = FC_FORWARD,                                               \
+        .direction = direction_,                                               \
         .accepts = accepts,                                                    \
         .workspace_bytes = workspace_bytes,                                    \
-        .run = run,                                                            \
+        .run = run_,                                                           \
         .data = &(const cpu_row){.ops = &fc_cpu_##isa##_##shape, __VA_ARGS__}, \
     };
 
 #define CPU_ROWS(isa, level_, text)                                                             \
-    CPU_ROW(isa, decode, "few query rows, keys split over the threads; " text, .level = level_, \
-            .few_rows = true)                                                                   \
-    CPU_ROW(isa, prefill, "many query rows, in tiles; " text, .level = level_)
+    CPU_ROW(isa, decode, FC_FORWARD, run, "few query rows, keys split over the threads; " text, \
+            .level = level_, .few_rows = true)                                                  \
+    CPU_ROW(isa, prefill, FC_FORWARD, run, "many query rows, in tiles; " text, .level = level_) \
+    CPU_ROW(isa, backward, FC_BACKWARD, run_backward, "gradients, in tiles; " text, .level = level_)
 
 CPU_ROWS(plain, FC_CPU_PLAIN, "plain C vectors")
 #if defined(__aarch64__)
 CPU_ROWS(neon, FC_CPU_NEON, "NEON")
+CPU_ROW(neonbf16, prefill, FC_FORWARD, run, "many query rows, in tiles; NEON with BF16",
+        .level = FC_CPU_NEONBF16, .type = FC_BF16)
 #elif defined(__x86_64__)
 CPU_ROWS(avx2, FC_CPU_AVX2, "AVX2 with FMA")
 CPU_ROWS(avx512, FC_CPU_AVX512, "AVX-512")
-CPU_ROW(amx, prefill, "many query rows, in tiles; AMX", .level = FC_CPU_AMX, .type = FC_BF16)
+CPU_ROW(amx, prefill, FC_FORWARD, run, "many query rows, in tiles; AMX", .level = FC_CPU_AMX,
+        .type = FC_BF16)
+CPU_ROW(avx512bf16, prefill, FC_FORWARD, run, "many query rows, in tiles; AVX-512 with BF16",
+        .level = FC_CPU_AVX512BF16, .type = FC_BF16)
 #endif

@@ -3,12 +3,11 @@
 #ifndef FC_CPU_MATMUL_BROADCAST_H
 #define FC_CPU_MATMUL_BROADCAST_H
 
-#if defined(FC_VEC_AVX512)
-enum { MATMUL_ROWS = 14 };
-#else
-enum { MATMUL_ROWS = 6 };
-#endif
-enum { MATMUL_COLUMNS = 2 * VEC_LANES, MATMUL_DEPTH = 1 };
+enum {
+    MATMUL_ROWS = VEC_REGISTERS == 32 ? 14 : 6,
+    MATMUL_COLUMNS = 2 * VEC_LANES,
+    MATMUL_DEPTH = 1
+};
 
 static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
                                                                const operand *b, int64_t depth,

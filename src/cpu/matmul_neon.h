@@ -24,8 +24,8 @@ static inline __attribute__((always_inline)) void matmul_block(const operand *a,
     vec sum[MATMUL_ROWS][2];
     FC_UNROLL
     for (int row = 0; row < MATMUL_ROWS; row++) {
-        sum[row][0] = accumulate ? vec_load(c + row * c_stride) : vec_zero();
-        sum[row][1] = accumulate ? vec_load(c + row * c_stride + VEC_LANES) : vec_zero();
+        sum[row][0] = vec_zero();
+        sum[row][1] = vec_zero();
     }
     for (int64_t k = 0; k < depth; k += MATMUL_DEPTH) {
         vec left[MATMUL_ROWS];
@@ -39,8 +39,10 @@ static inline __attribute__((always_inline)) void matmul_block(const operand *a,
     }
     FC_UNROLL
     for (int row = 0; row < MATMUL_ROWS; row++) {
-        vec_store(c + row * c_stride, sum[row][0]);
-        vec_store(c + row * c_stride + VEC_LANES, sum[row][1]);
+        float *to = c + row * c_stride;
+        vec_store(to, accumulate ? vec_add(vec_load(to), sum[row][0]) : sum[row][0]);
+        to += VEC_LANES;
+        vec_store(to, accumulate ? vec_add(vec_load(to), sum[row][1]) : sum[row][1]);
     }
 }
 

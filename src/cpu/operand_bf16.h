@@ -6,13 +6,6 @@
 #include "cpu/load.h"
 
 typedef uint16_t operand;
-enum { OPERAND_PAIR = 2 }; /* elements of one column that lie side by side */
-
-static inline void operand_store(operand *to, vec a)
-{
-    const __m256bh rounded = _mm512_cvtneps_pbh(a);
-    memcpy(to, &rounded, sizeof rounded);
-}
 
 static inline float operand_value(operand a)
 {
@@ -37,15 +30,18 @@ static inline void operand_load_row(fc_type type, const void *base, int64_t inde
             to[i] = from[i * stride];
 }
 
-/* Whether 0 times any of them is 0, and none is subnormal, which matrix instructions take for 0. */
-static inline bool operand_row_is_tame(const operand *row, int64_t count)
+/* Whether a row of the tensor is a row of operands. */
+static inline bool operand_in_place(fc_type type, int64_t stride, const float *scales)
 {
-    bool wild = false;
-    for (int64_t i = 0; i < count; i++) {
-        const operand exponent = row[i] & 0x7f80, fraction = row[i] & 0x7f;
-        wild |= exponent == 0x7f80 || (exponent == 0 && fraction != 0);
-    }
-    return !wild;
+    (void)type;
+    (void)scales;
+    return stride == 1;
 }
+
+#if defined(FC_VEC_NEON)
+#include "cpu/operand_bf16_neon.h"
+#else
+#include "cpu/operand_bf16_avx512.h"
+#endif
 
 #endif

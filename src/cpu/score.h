@@ -6,7 +6,6 @@
 
 #include "core/random.h"
 #include "cpu/load.h"
-#include "cpu/operand.h"
 #include "cpu/vec_math.h"
 
 #define LOG2_E 1.44269504088896340736
@@ -60,6 +59,19 @@ static inline query_row query_row_at(const fc_attention *p, const fc_sequence *s
                        .first_key = fc_first_key(p, position),
                        .end_key = fc_end_key(p, s, position),
                        .top = -INFINITY};
+}
+
+/* The keys that any of these rows may see. */
+static inline key_span keys_of_rows(const query_row *rows, int64_t count)
+{
+    key_span span = {.first = INT64_MAX, .end = 0};
+    for (int64_t i = 0; i < count; i++) {
+        if (rows[i].first_key >= rows[i].end_key)
+            continue;
+        span.first = rows[i].first_key < span.first ? rows[i].first_key : span.first;
+        span.end = rows[i].end_key > span.end ? rows[i].end_key : span.end;
+    }
+    return span;
 }
 
 static inline key_span span_in_block(int64_t first_key, int64_t end_key, int64_t block,
@@ -190,7 +202,7 @@ static inline float raise_top(query_row *row, key_span span, float scale, const 
 /* Scores to weights, which may take the scores' place; factors are NULL or multiply the weights,
  * but not their sum. Returns by what the row's older sums of values shrink. */
 static inline float weigh_scores(query_row *row, key_span span, float scale, const float *factors,
-                                 const float *scores, operand *weights)
+                                 const float *scores, float *weights)
 {
     const float shrink = raise_top(row, span, scale, scores);
     const vec scales = vec_set(scale);
@@ -204,7 +216,7 @@ static inline float weigh_scores(query_row *row, key_span span, float scale, con
             sum[i] = vec_add(sum[i], weight);
             if (factors)
                 weight = vec_mul(weight, vec_load(factors + at));
-            operand_store(weights + at, weight);
+            vec_store(weights + at, weight);
         }
     }
     row->sum += vec_sum(vec_add(sum[0], sum[1]));
@@ -219,15 +231,19 @@ typedef struct row_result {
 /* The sink is one more key, without a value. */
 static inline row_result finish_row(const score_rules *rules, const query_row *row)
 {
-    const double none = -(double)INFINITY;
-    const double keys = row->sum == 0 ? none : ((double)row->top + log2((double)row->sum)) * LN_2;
-    const double sink = rules->problem->has_sinks ? (double)rules->buffers->sinks[row->head] : none;
+    const double none = -(double)INFINITY, sum = (double)row->sum;
+    const double factor = sum == 0 ? 0 : 1 / sum;
+    if (!rules->problem->has_sinks && !rules->buffers->lse)
+        return (row_result){.factor = factor};
+    const double keys = sum == 0 ? none : ((double)row->top + log2(sum)) * LN_2;
+    if (!rules->problem->has_sinks)
+        return (row_result){.lse = keys, .factor = factor};
+    const double sink = (double)rules->buffers->sinks[row->head];
     const double high = keys > sink ? keys : sink;
     if (high == none && keys == none)
         return (row_result){.lse = none};
     const double lse = high + log(exp(keys - high) + exp(sink - high));
-    return (row_result){.lse = lse,
-                        .factor = row->sum == 0 ? 0 : exp(keys - lse) / (double)row->sum};
+    return (row_result){.lse = lse, .factor = exp(keys - lse) * factor};
 }
 
 static inline void store_row(const score_rules *rules, const fc_sequence *s, const query_row *row,

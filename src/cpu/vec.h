@@ -1,6 +1,8 @@
 /* vec.h: the vector type of the instruction set that a file is compiled for. Each vec_*.h has the
- * same names: a vector of VEC_LANES floats and the operations that attention needs.
+ * same names: a vector of VEC_LANES floats, of which VEC_REGISTERS are at hand, and the operations
+ * that attention needs.
  *
+ *   vec_fma_constant(a, b, four)  a · b + a constant, which is there four times
  *   vec_max(a, b)                 a NaN in b stays
  *   vec_where_less(a, b, x, y)    a < b ? x : y, lane by lane; vec_where_equal likewise
  *   vec_exponent(a)               the low bits of a moved to where a float's exponent is

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 typedef __m512 vec;
-enum { VEC_LANES = 16 };
+enum { VEC_LANES = 16, VEC_REGISTERS = 32 };
 
 static inline vec vec_zero(void)
 {
@@ -50,6 +50,11 @@ static inline vec vec_div(vec a, vec b)
 static inline vec vec_fma(vec a, vec b, vec sum)
 {
     return _mm512_fmadd_ps(a, b, sum);
+}
+
+static inline vec vec_fma_constant(vec a, vec b, const float four[4])
+{
+    return vec_fma(a, b, vec_set(four[0]));
 }
 
 static inline vec vec_max(vec a, vec b)

@@ -13,19 +13,47 @@
  * so, 9.2e-8. */
 #define VEC_EXP2_ULP 2.5
 
+#define VEC_FOUR(value)            \
+    {                              \
+        value, value, value, value \
+    }
+static const float vec_exp2_terms[5][4] = {
+    VEC_FOUR(1.0f),
+    VEC_FOUR(6.931470037e-1f),
+    VEC_FOUR(2.402224243e-1f),
+    VEC_FOUR(5.550733581e-2f),
+    VEC_FOUR(9.671512991e-3f),
+};
+
+/* Several vectors in step: each operation waits for the one before. */
+static inline __attribute__((always_inline)) void vec_exp2_each(vec *x, int64_t count)
+{
+    const vec shift = vec_set(12582912.0f + 127.0f), lowest = vec_set(-127.0f);
+    vec shifted[4], rest[4], sum[4];
+    FC_UNROLL
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = vec_max(lowest, x[i]);
+        shifted[i] = vec_add(x[i], shift);
+    }
+    FC_UNROLL
+    for (int64_t i = 0; i < count; i++) {
+        rest[i] = vec_sub(x[i], vec_sub(shifted[i], shift));
+        sum[i] = vec_set(1.326472731e-3f);
+    }
+    FC_UNROLL
+    for (int term = 4; term >= 0; term--)
+        FC_UNROLL
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = vec_fma_constant(sum[i], rest[i], vec_exp2_terms[term]);
+    FC_UNROLL
+    for (int64_t i = 0; i < count; i++)
+        x[i] = vec_mul(sum[i], vec_exponent(shifted[i]));
+}
+
 static inline vec vec_exp2(vec x)
 {
-    const vec shift = vec_set(12582912.0f + 127.0f);
-    const vec clamped = vec_max(vec_set(-127.0f), x);
-    const vec shifted = vec_add(clamped, shift);
-    const vec rest = vec_sub(clamped, vec_sub(shifted, shift));
-    vec sum = vec_set(1.326472731e-3f);
-    sum = vec_fma(sum, rest, vec_set(9.671512991e-3f));
-    sum = vec_fma(sum, rest, vec_set(5.550733581e-2f));
-    sum = vec_fma(sum, rest, vec_set(2.402224243e-1f));
-    sum = vec_fma(sum, rest, vec_set(6.931470037e-1f));
-    sum = vec_fma(sum, rest, vec_set(1.0f));
-    return vec_mul(sum, vec_exponent(shifted));
+    vec_exp2_each(&x, 1);
+    return x;
 }
 
 /* tanh(x): near 0 an odd polynomial (Cephes' tanhf), because 1 - 2 / (e^2x + 1) cancels there. */

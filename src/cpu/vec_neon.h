@@ -5,7 +5,7 @@
 #include <arm_neon.h>
 
 typedef float32x4_t vec;
-enum { VEC_LANES = 4 };
+enum { VEC_LANES = 4, VEC_REGISTERS = 32 };
 
 static inline vec vec_zero(void)
 {
@@ -49,6 +49,15 @@ static inline vec vec_div(vec a, vec b)
 
 static inline vec vec_fma(vec a, vec b, vec sum)
 {
+    return vfmaq_f32(sum, a, b);
+}
+
+/* The instruction overwrites what it adds to. A copy of it would take one of the two pipes that
+ * multiply-adds go through; a load takes none, but the compiler would keep it out of the loop. */
+static inline vec vec_fma_constant(vec a, vec b, const float four[4])
+{
+    vec sum;
+    __asm__ volatile("ldr %q0, %1" : "=w"(sum) : "m"(*(const float(*)[4])four));
     return vfmaq_f32(sum, a, b);
 }
 

@@ -5,7 +5,7 @@
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vec_mask __attribute__((vector_size(16)));
 typedef uint32_t vec_bits __attribute__((vector_size(16)));
-enum { VEC_LANES = 4 };
+enum { VEC_LANES = 4, VEC_REGISTERS = 16 };
 
 static inline vec vec_set(float a)
 {
@@ -57,6 +57,11 @@ static inline vec vec_fma(vec a, vec b, vec sum)
 static inline vec vec_select(vec_mask mask, vec x, vec y)
 {
     return (vec)((mask & (vec_mask)x) | (~mask & (vec_mask)y));
+}
+
+static inline vec vec_fma_constant(vec a, vec b, const float four[4])
+{
+    return vec_fma(a, b, vec_set(four[0]));
 }
 
 static inline vec vec_max(vec a, vec b)

@@ -85,6 +85,11 @@ fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *us
     return refuse();
 }
 
+const struct emu_control *fc_cuda_emulator(void)
+{
+    return NULL;
+}
+
 fc_status fc_cuda_read_limits(fc_cuda_device *device, fc_cuda_limits *limits)
 {
     (void)device, (void)limits;

@@ -2,6 +2,7 @@
 #include "cuda/driver.h"
 
 #include "cuda/backend.h"
+#include "cuda/services.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 static fc_cuda_driver driver;
 static bool driver_works;
+static const struct emu_control *emulator;
 static char absence[400];
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
@@ -22,6 +24,14 @@ static const char *find_functions(void *library)
     FC_CUDA_FUNCTIONS(FIND)
 #undef FIND
     return NULL;
+}
+
+/* Only the emulator has this function, and tells by it that it is none of NVIDIA's. */
+static void find_emulator(void *library)
+{
+    const struct emu_control *(*controls)(void);
+    *(void **)&controls = dlsym(library, "emu_control_functions");
+    emulator = controls ? controls() : NULL;
 }
 
 static void open_driver(void)
@@ -49,6 +59,7 @@ static void open_driver(void)
                  name ? name : "unknown error", text ? text : "no text");
         return;
     }
+    find_emulator(library);
     driver_works = true;
 }
 
@@ -56,6 +67,11 @@ const fc_cuda_driver *fc_cuda(void)
 {
     pthread_once(&opened, open_driver);
     return driver_works ? &driver : NULL;
+}
+
+const struct emu_control *fc_cuda_emulator(void)
+{
+    return fc_cuda() ? emulator : NULL;
 }
 
 const char *fc_cuda_absence(void)

@@ -6,11 +6,19 @@
 #ifndef FC_CUDA_KERNEL_SHAPE_H
 #define FC_CUDA_KERNEL_SHAPE_H
 
+/* How a kernel's blocks are laid out over the work. */
+typedef enum kernel_grid {
+    GRID_TILES,    /* x = query tile, y = query head, z = batch */
+    GRID_RESIDENT, /* x = as many blocks as fit on the GPU at once, at most one a tile */
+    GRID_SPLITS    /* as GRID_TILES, z = batch · splits + split */
+} kernel_grid;
+
 typedef struct kernel_shape {
     int query_tile;   /* query rows a block owns */
     int kv_tile;      /* keys a block takes at a time */
     int threads;      /* of a block */
     int shared_bytes; /* dynamic shared memory of a block */
+    int grid;         /* a kernel_grid; unsaid GRID_TILES */
 } kernel_shape;
 
 #endif

@@ -25,6 +25,10 @@ fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *us
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
 
+/* The controls of emu/emu.h where the emulator stands in for the driver; NULL on a real GPU. */
+struct emu_control;
+const struct emu_control *fc_cuda_emulator(void);
+
 typedef struct fc_cuda_limits {
     int compute_capability; /* 80, 89, 90 */
     int multiprocessors;

@@ -3,6 +3,7 @@
 
 #include "jit/sha256.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Byte offsets in the header; numbers are little-endian. */
@@ -23,9 +25,11 @@ enum {
     HEADER_BYTES = DIGEST_AT + JIT_SHA256_BYTES,
     FORMAT = 1,
     MAX_FILE_BYTES = 1 << 28,
-    FILE_NAME_CHARS = 128
+    FILE_NAME_CHARS = 128,
+    OLD_DRAFT_SECONDS = 3600
 };
 
+static const char draft_prefix[] = "draft-";
 static const char magic[8] = {'F', 'C', 'K', 'E', 'R', 'N', 'E', 'L'};
 
 static void store_number(unsigned char *to, uint64_t value)
@@ -235,6 +239,29 @@ static void fill_header(unsigned char header[HEADER_BYTES], const jit_kernel *ke
                 header + DIGEST_AT);
 }
 
+/* What a process that was killed while writing left behind. Writing takes well under a second, so
+ * that a draft untouched for an hour has no writer any more. Failures do no harm: it is tried again
+ * with the next kernel. */
+static void remove_old_drafts(int directory)
+{
+    const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    if (listing == NULL) {
+        if (copy >= 0)
+            close(copy);
+        return;
+    }
+    const time_t now = time(NULL);
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        struct stat info;
+        if (strncmp(entry->d_name, draft_prefix, strlen(draft_prefix)) == 0 &&
+            fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            info.st_mtime < now - OLD_DRAFT_SECONDS)
+            unlinkat(directory, entry->d_name, 0);
+    }
+    closedir(listing);
+}
+
 /* A new file that nobody else writes to; -1 with errno set when there can be none. */
 static int create_draft(int directory, char name[FILE_NAME_CHARS])
 {
@@ -242,7 +269,7 @@ static int create_draft(int directory, char name[FILE_NAME_CHARS])
     int file;
     do {
         /* Processes of two containers may share a number: then the next name is tried. */
-        snprintf(name, FILE_NAME_CHARS, "draft-%ld-%u", (long)getpid(),
+        snprintf(name, FILE_NAME_CHARS, "%s%ld-%u", draft_prefix, (long)getpid(),
                  atomic_fetch_add(&drafts, 1));
         file = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                       S_IRUSR | S_IWUSR);
@@ -257,6 +284,7 @@ fc_status jit_cache_store(int directory, const jit_kernel *kernel)
     size_t log_bytes = strlen(kernel->log);
     name_file(name, kernel->signature);
     fill_header(header, kernel, log_bytes);
+    remove_old_drafts(directory);
     int file = create_draft(directory, draft);
     FC_REQUIRE(file >= 0, "no file can be made in the kernel cache: %s", strerror(errno));
     bool stored = write_whole(file, header, sizeof header) &&

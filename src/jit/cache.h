@@ -14,7 +14,8 @@ void jit_cache_close(int directory);
  * none that is whole and has this signature. */
 bool jit_cache_load(int directory, jit_kernel *kernel);
 
-/* Replaces whatever is there in one step: another process sees the old file or the new one. */
+/* Replaces whatever is there in one step: another process sees the old file or the new one. What
+ * killed writers left in the directory long ago goes. */
 fc_status jit_cache_store(int directory, const jit_kernel *kernel);
 
 #endif

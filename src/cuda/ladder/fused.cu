@@ -20,6 +20,10 @@
 #ifndef WARPS
 #define WARPS 4
 #endif
+/* 0: the keys are walked twice, the first time for the rows' maxima alone. */
+#ifndef USE_ONLINE_SOFTMAX
+#define USE_ONLINE_SOFTMAX 1
+#endif
 /* Blocks that a multiprocessor must have registers for. Unsaid, the compiler spills for more. */
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 2
@@ -83,6 +87,23 @@ static __device__ void score_tile(shared_tiles *shared, float scale_log2, int ke
             lane_id() < keys_left ? scores[r] * scale_log2 : negative_infinity();
 }
 
+/* Without the online softmax: the maximum of all scores of a row, before any is used. */
+static __device__ void find_row_max(shared_tiles *shared, const f16 *k, const ladder_args *args,
+                                    float row_max[ROWS_PER_WARP])
+{
+    for (int first_key = 0; first_key < args->kv_length; first_key += KV_TILE) {
+        const int keys_left = args->kv_length - first_key;
+        __syncthreads();
+        load_tile(shared->k, k + (size_t)first_key * HEAD_DIM, KV_TILE, keys_left);
+        __syncthreads();
+        score_tile(shared, args->scale * LOG2_E, keys_left);
+#pragma unroll
+        for (int r = 0; r < ROWS_PER_WARP; r++) /* a lane reads the score it wrote */
+            row_max[r] = fmaxf(row_max[r],
+                               warp_max(shared->scores[warp_id() * ROWS_PER_WARP + r][lane_id()]));
+    }
+}
+
 /* Scores become probabilities relative to the row's maximum so far. */
 static __device__ void softmax_step(shared_tiles *shared, float row_max[ROWS_PER_WARP],
                                     float row_sum[ROWS_PER_WARP], float correction[ROWS_PER_WARP])
@@ -96,7 +117,7 @@ static __device__ void softmax_step(shared_tiles *shared, float row_max[ROWS_PER
         const float probability = exp2_approx(*score - base);
 
         *score = probability;
-        correction[r] = exp2_approx(row_max[r] - base);
+        correction[r] = USE_ONLINE_SOFTMAX ? exp2_approx(row_max[r] - base) : 1.0f;
         row_sum[r] = row_sum[r] * correction[r] + warp_sum(probability);
         row_max[r] = new_max;
     }
@@ -177,6 +198,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         row_max[r] = negative_infinity();
 
     load_tile(shared->q, (const f16 *)args.q + query_row * HEAD_DIM, QUERY_TILE, rows_left);
+    if (!USE_ONLINE_SOFTMAX)
+        find_row_max(shared, k, &args, row_max);
     for (int first_key = 0; first_key < args.kv_length; first_key += KV_TILE) {
         __syncthreads();
         load_tile(shared->k, k + (size_t)first_key * HEAD_DIM, KV_TILE, args.kv_length - first_key);

@@ -10,19 +10,8 @@
 
 enum { MOST_LAUNCHES = 3, MOST_GRID_YZ = 65535 };
 
-typedef enum ladder_grid {
-    GRID_TILES,      /* query tile, query head, batch */
-    GRID_PERSISTENT, /* as many blocks as fit on the GPU at once */
-    GRID_SPLITS      /* query tile, query head, batch x split */
-} ladder_grid;
-
-typedef struct ladder_launch {
-    const char *suffix; /* of the kernel's name */
-    ladder_grid grid;
-} ladder_launch;
-
 typedef struct ladder_rung {
-    ladder_launch launches[MOST_LAUNCHES];
+    const char *suffixes[MOST_LAUNCHES]; /* of the kernels' names, in the order of the launches */
     int launch_count;
     bool quantised; /* FP8 inputs; all others take f16 */
     size_t (*workspace_bytes)(const fc_attention *problem);
@@ -30,7 +19,7 @@ typedef struct ladder_rung {
 
 typedef struct ladder_plan {
     const fc_cuda_function *functions[MOST_LAUNCHES];
-    int blocks_at_once; /* of GRID_PERSISTENT */
+    int blocks_at_once; /* of the first one */
 } ladder_plan;
 
 static const ladder_rung *rung_of(const fc_kernel *kernel)
@@ -164,7 +153,7 @@ static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, la
     if (!variant)
         return fc_fail(FC_ERROR_UNSUPPORTED, "this library was built without kernel %s", name);
     for (int i = 0; i < rung->launch_count; i++) {
-        snprintf(function_name, sizeof function_name, "%s%s", name, rung->launches[i].suffix);
+        snprintf(function_name, sizeof function_name, "%s%s", name, rung->suffixes[i]);
         FC_TRY(fc_cuda_find_function(device, variant, function_name, &l->functions[i]));
     }
     int blocks = 0;
@@ -199,7 +188,12 @@ static fc_status check_alignment(const fc_buffers *b)
     return FC_OK;
 }
 
-static ladder_args arguments(const fc_attention *p, const fc_buffers *b)
+static int splits_of(const fc_attention *p, const ladder_plan *l)
+{
+    return l->functions[0]->shape.grid == GRID_SPLITS ? split_count(p) : 1;
+}
+
+static ladder_args arguments(const fc_attention *p, const fc_buffers *b, const ladder_plan *l)
 {
     return (ladder_args){
         .q = b->q,
@@ -222,21 +216,21 @@ static ladder_args arguments(const fc_attention *p, const fc_buffers *b)
         .kv_heads = (int)p->kv_heads,
         .q_length = (int)p->q_length,
         .kv_length = (int)p->kv_length,
-        .splits = split_count(p),
+        .splits = splits_of(p, l),
         .scale = p->scale,
     };
 }
 
-static void set_grid(fc_cuda_launch *launch, ladder_grid grid, const fc_attention *p,
-                     const ladder_plan *l)
+static void set_grid(fc_cuda_launch *launch, const fc_attention *p, const ladder_plan *l)
 {
+    const int grid = launch->function->shape.grid;
     const int64_t tile = launch->function->shape.query_tile;
     const int64_t tiles = (p->q_length + tile - 1) / tile;
     const int64_t all_tiles = tiles * p->q_heads * p->batch;
     launch->grid[0] = (unsigned)tiles;
     launch->grid[1] = (unsigned)p->q_heads;
     launch->grid[2] = (unsigned)(p->batch * (grid == GRID_SPLITS ? split_count(p) : 1));
-    if (grid == GRID_PERSISTENT) {
+    if (grid == GRID_RESIDENT) {
         launch->grid[0] = (unsigned)(all_tiles < l->blocks_at_once ? all_tiles : l->blocks_at_once);
         launch->grid[1] = launch->grid[2] = 1;
     }
@@ -252,10 +246,10 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     if (p->batch == 0 || p->q_length == 0)
         return FC_OK;
     FC_TRY(check_alignment(b));
-    const ladder_args args = arguments(p, b);
+    const ladder_args args = arguments(p, b, l);
     for (int i = 0; i < rung->launch_count; i++) {
         fc_cuda_launch launch = {.function = l->functions[i], .args = &args};
-        set_grid(&launch, rung->launches[i].grid, p, l);
+        set_grid(&launch, p, l);
         FC_TRY(fc_cuda_run(plan->context->cuda, &launch, stream));
     }
     return FC_OK;
@@ -283,27 +277,22 @@ fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
 }
 
 static const ladder_rung plain = {
-    .launches = {{"", GRID_TILES}}, .launch_count = 1, .workspace_bytes = no_workspace};
+    .suffixes = {""}, .launch_count = 1, .workspace_bytes = no_workspace};
 
 static const ladder_rung unfused = {
-    .launches = {{"_scores", GRID_TILES}, {"_softmax", GRID_TILES}, {"_values", GRID_TILES}},
+    .suffixes = {"_scores", "_softmax", "_values"},
     .launch_count = 3,
     .workspace_bytes = scores_workspace,
 };
 
-static const ladder_rung persistent = {
-    .launches = {{"", GRID_PERSISTENT}}, .launch_count = 1, .workspace_bytes = no_workspace};
-
 static const ladder_rung split_keys = {
-    .launches = {{"", GRID_SPLITS}, {"_merge", GRID_TILES}},
+    .suffixes = {"", "_merge"},
     .launch_count = 2,
     .workspace_bytes = partials_workspace,
 };
 
-static const ladder_rung quantised = {.launches = {{"", GRID_TILES}},
-                                      .launch_count = 1,
-                                      .quantised = true,
-                                      .workspace_bytes = no_workspace};
+static const ladder_rung quantised = {
+    .suffixes = {""}, .launch_count = 1, .quantised = true, .workspace_bytes = no_workspace};
 
 #define DEFINE_RUNG(rung_name, how, base, text) \
     const fc_kernel fc_ladder_##rung_name = {   \

@@ -5,6 +5,11 @@
 
 #include "core/internal.h"
 
+/* What `flashcore ladder --without` can leave out: cp-async is USE_CP_ASYNC=0. */
+#define FC_LADDER_TECHNIQUES                                                                   \
+    "online-softmax, tensor-scores, tensor-out, warp-softmax, wide-access, register-weights, " \
+    "cp-async, swizzle, specialised, persistent, split-keys"
+
 /* In the order of the ladder. X(name, how it is launched, the rung it builds on, what it adds) */
 #define FC_LADDER_RUNGS(X)                                                                     \
     X(unfused, unfused, unfused, "scores, softmax and values as three kernels through memory") \
@@ -19,7 +24,7 @@
     X(three_stages, plain, double_buffer, "two tiles are under way")                           \
     X(swizzle, plain, three_stages, "XOR swizzle in place of padding")                         \
     X(specialised, plain, swizzle, "one warp copies, the others compute")                      \
-    X(persistent, persistent, specialised, "blocks stay and take tile after tile")             \
+    X(persistent, plain, specialised, "blocks stay and take tile after tile")                  \
     X(split_keys, split_keys, swizzle, "the keys of a tile split over blocks, then merged")    \
     X(quantised, quantised, swizzle, "FP8 inputs with scales per head")
 

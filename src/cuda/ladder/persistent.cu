@@ -4,15 +4,15 @@
  * consumers still work on the last ones of this: only the first tile of a block waits for memory
  * with nothing to do.
  *
- * grid.x = any number of blocks (the host gives what is resident at a time, at most one per entry
- * of work); no workspace. With one block per entry the technique is off. */
+ * grid.x = blocks, what is resident at a time; no workspace. Without the technique a block per
+ * entry of work: grid.x = query tile, grid.y = query head, grid.z = batch. */
 #include "kernel_shape.h"
 #include "ladder/ladder_args.h"
 #include "ladder/problem.cuh"
 #include "ptx_async.cuh"
-#include "ptx_barrier.cuh"
 #include "ptx_common.cuh"
 #include "ptx_math.cuh"
+#include "ptx_mbarrier.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_mma.cuh"
 #include "ptx_warp.cuh"
@@ -28,6 +28,10 @@
 /* Tiles of K and V in shared memory at a time. */
 #ifndef STAGES
 #define STAGES 3
+#endif
+/* 0: a block takes one tile of rows, and there are as many blocks. */
+#ifndef USE_PERSISTENT
+#define USE_PERSISTENT 1
 #endif
 #ifndef PRODUCER_WARPS
 #define PRODUCER_WARPS 1
@@ -46,16 +50,17 @@
 #endif
 /* Blocks that a multiprocessor has registers for: no more than 128 a thread for rows of 64. */
 #ifndef RESIDENT_BLOCKS
-#define RESIDENT_BLOCKS (HEAD_DIM <= 64 ? 3 : 1)
+#define RESIDENT_BLOCKS (HEAD_DIM <= 64 ? 3 : 2)
 #endif
 #ifndef WARPS
 #define WARPS (QUERY_TILE / 16) /* that compute */
 #endif
 
-#define THREADS ((WARPS + PRODUCER_WARPS) * WARP_LANES)
+#define CONSUMERS (WARPS * WARP_LANES) /* the first threads of the block */
 #define PRODUCERS (PRODUCER_WARPS * WARP_LANES)
+#define THREADS (CONSUMERS + PRODUCERS)
 /* Tiles whose copies are under way when the producers wait for the oldest of them. At most STAGES -
- * 2: the consumers must have a whole tile while the producers wait for a free stage. */
+ * 2: the consumers must have a whole tile while the producers wait for an empty stage. */
 #define TILES_IN_FLIGHT (STAGES - 2)
 #if USE_SWIZZLE
 #define ROW_STRIDE HEAD_DIM
@@ -70,7 +75,6 @@ static_assert(WARPS * 16 == QUERY_TILE, "a warp owns 16 rows");
 static_assert(KV_TILE % 16 == 0 && HEAD_DIM % 16 == 0, "whole mma steps");
 static_assert(KV_TILE * CHUNKS_PER_ROW % PRODUCERS == 0, "every thread copies as many chunks");
 static_assert(STAGES >= 2, "one tile to compute on and one to fill");
-static_assert(2 * STAGES <= 15, "two barriers per stage");
 static_assert(HEAD_DIM % 64 == 0, "rows of whole 128-byte groups");
 
 /* 2. Shared memory. */
@@ -79,22 +83,24 @@ typedef struct shared_tiles {
     f16 q[QUERY_TILE * ROW_STRIDE]; /* at the end the result */
     f16 k[STAGES][KV_TILE * ROW_STRIDE];
     f16 v[STAGES][KV_TILE * ROW_STRIDE];
+    mbarrier full[STAGES];  /* the producers arrive, the consumers wait */
+    mbarrier empty[STAGES]; /* the other way round */
 } shared_tiles;
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
+                                USE_PERSISTENT ? GRID_RESIDENT : GRID_TILES};
 
 /* 3. Steps, in calling order. */
 
-/* Numbered barriers: a stage is full (the producers arrive, the consumers wait) or empty (the other
- * way round). 0 is __syncthreads. */
-static __device__ int full_barrier(int stage)
+static __device__ void prepare_stages(shared_tiles *shared)
 {
-    return 1 + stage;
-}
-
-static __device__ int empty_barrier(int stage)
-{
-    return 1 + STAGES + stage;
+    if (thread_id() == 0) {
+        for (int stage = 0; stage < STAGES; stage++) {
+            mbarrier_init(&shared->full[stage], PRODUCERS);
+            mbarrier_init(&shared->empty[stage], CONSUMERS);
+        }
+    }
+    __syncthreads();
 }
 
 /* Swizzled: the 16-byte chunk c of a row lies at c ^ (row % 8). Eight rows that one ldmatrix phase
@@ -136,7 +142,7 @@ static __device__ void load_kv_tile(shared_tiles *shared, int stage, const f16 *
 {
     const size_t offset = (size_t)tile * KV_TILE * HEAD_DIM;
     const int keys_left = kv_length - tile * KV_TILE;
-    const int thread = thread_id() - WARPS * WARP_LANES;
+    const int thread = thread_id() - CONSUMERS;
     load_rows(shared->k[stage], k + offset, KV_TILE, keys_left, thread, PRODUCERS);
     load_rows(shared->v[stage], v + offset, KV_TILE, keys_left, thread, PRODUCERS);
 }
@@ -280,51 +286,52 @@ static __device__ int query_tiles(const ladder_args *args)
     return (args->q_length + QUERY_TILE - 1) / QUERY_TILE;
 }
 
-static __device__ work work_at(const ladder_args *args, int index)
-{
-    const int head = index / query_tiles(args);
-    work item;
-    item.batch = head / args->q_heads;
-    item.q_head = head % args->q_heads;
-    item.query_tile = index % query_tiles(args);
-    return item;
-}
-
 /* This block takes the entries blockIdx.x, blockIdx.x + gridDim.x, … */
 static __device__ int work_of_block(const ladder_args *args)
 {
     const int work_count = args->batch * args->q_heads * query_tiles(args);
+    if (!USE_PERSISTENT)
+        return 1;
     return (work_count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+}
+
+/* The entry that the block takes after `before` others. */
+static __device__ work work_after(const ladder_args *args, int before)
+{
+    const int index = (int)blockIdx.x + before * (int)gridDim.x;
+    const int head = index / query_tiles(args);
+    work item;
+    item.batch = USE_PERSISTENT ? head / args->q_heads : (int)blockIdx.z;
+    item.q_head = USE_PERSISTENT ? head % args->q_heads : (int)blockIdx.y;
+    item.query_tile = USE_PERSISTENT ? index % query_tiles(args) : (int)blockIdx.x;
+    return item;
 }
 
 /* 4. The kernel: producers fill stages, consumers empty them. A step is one tile of K and V; steps
  * are counted through all the work of the block, so that the producers run ahead into the next
- * entry while the consumers finish the last. */
+ * entry while the consumers finish the last. A stage's phases count its steps. */
 
-static __device__ void produce(const ladder_args *args, shared_tiles *shared, int tiles)
+/* Starts the copy of one tile and hands over the one that has landed by now. */
+static __device__ void produce_tile(const ladder_args *args, shared_tiles *shared, int step,
+                                    int steps, int tiles)
 {
-    const int steps = work_of_block(args) * tiles;
-
-    for (int step = 0; step < steps + TILES_IN_FLIGHT; step++) {
-        if (step < steps) {
-            if (step >= STAGES)
-                barrier_wait(empty_barrier(step % STAGES), THREADS);
-            const work item = work_at(args, (int)blockIdx.x + step / tiles * (int)gridDim.x);
-            const size_t kv_row = kv_rows_before(args, item.batch, item.q_head);
-            const f16 *k = (const f16 *)args->k + kv_row * HEAD_DIM;
-            const f16 *v = (const f16 *)args->v + kv_row * HEAD_DIM;
-            load_kv_tile(shared, step % STAGES, k, v, step % tiles, args->kv_length);
-        }
-        cp_async_commit();
-        cp_async_wait(TILES_IN_FLIGHT);
-        if (step >= TILES_IN_FLIGHT)
-            barrier_arrive(full_barrier((step - TILES_IN_FLIGHT) % STAGES), THREADS);
+    if (step < steps) {
+        const work item = work_after(args, step / tiles);
+        const size_t kv_row = kv_rows_before(args, item.batch, item.q_head);
+        const f16 *k = (const f16 *)args->k + kv_row * HEAD_DIM;
+        const f16 *v = (const f16 *)args->v + kv_row * HEAD_DIM;
+        mbarrier_wait(&shared->empty[step % STAGES], (step / STAGES + 1) % 2);
+        load_kv_tile(shared, step % STAGES, k, v, step % tiles, args->kv_length);
     }
+    cp_async_commit();
+    cp_async_wait(TILES_IN_FLIGHT);
+    if (step >= TILES_IN_FLIGHT)
+        mbarrier_arrive(&shared->full[(step - TILES_IN_FLIGHT) % STAGES]);
 }
 
-/* One entry of the list; step is its first, steps those of the whole block. */
-static __device__ void consume_work(const ladder_args *args, shared_tiles *shared, work item,
-                                    int tiles, int step, int steps)
+/* One entry of the list. */
+static __device__ void consume(const ladder_args *args, shared_tiles *shared, work item, int tiles,
+                               int first_step)
 {
     f16 *warp_tile = shared->q + warp_id() * 16 * ROW_STRIDE;
     const int first_row = item.query_tile * QUERY_TILE + warp_id() * 16;
@@ -342,15 +349,16 @@ static __device__ void consume_work(const ladder_args *args, shared_tiles *share
     cp_async_commit();
     cp_async_wait(0);
     __syncwarp();
-    for (int tile = 0; tile < tiles; tile++, step++) {
+    for (int tile = 0; tile < tiles; tile++) {
+        const int step = first_step + tile;
         const int stage = step % STAGES;
-        barrier_wait(full_barrier(stage), THREADS);
+        mbarrier_wait(&shared->full[stage], step / STAGES % 2);
+        __syncwarp(); /* lanes leave the wait one by one; ldmatrix takes them together */
         score_tile(scores, warp_tile, shared->k[stage], args->scale);
         mask_tile(scores, args->kv_length - tile * KV_TILE);
         softmax_step(scores, out, row_max, row_sum, scale_log2);
         accumulate_out(out, scores, shared->v[stage]);
-        if (step + STAGES < steps)
-            barrier_arrive(empty_barrier(stage), THREADS);
+        mbarrier_arrive(&shared->empty[stage]);
     }
     store_out(args, query_row, rows_left, warp_tile, out, row_max, row_sum);
 }
@@ -361,12 +369,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int tiles = (args.kv_length + KV_TILE - 1) / KV_TILE;
     const int work_count = work_of_block(&args);
+    const int steps = work_count * tiles;
 
-    if (warp_id() >= WARPS) {
-        produce(&args, shared, tiles);
-        return;
-    }
-    for (int i = 0; i < work_count; i++)
-        consume_work(&args, shared, work_at(&args, (int)blockIdx.x + i * (int)gridDim.x), tiles,
-                     i * tiles, work_count * tiles);
+    prepare_stages(shared);
+    if (thread_id() < CONSUMERS)
+        for (int i = 0; i < work_count; i++)
+            consume(&args, shared, work_after(&args, i), tiles, i * tiles);
+    else
+        for (int step = 0; step < steps + TILES_IN_FLIGHT; step++)
+            produce_tile(&args, shared, step, steps, tiles);
 }

@@ -23,6 +23,10 @@
 #ifndef KV_TILE
 #define KV_TILE 64
 #endif
+/* 0: the weights go through shared memory, as below this rung. */
+#ifndef USE_REGISTER_WEIGHTS
+#define USE_REGISTER_WEIGHTS 1
+#endif
 /* Elements between padded rows. 8, not 0: the eight rows that one ldmatrix phase reads then fall on
  * different banks. */
 #ifndef ROW_PAD
@@ -38,6 +42,7 @@
 
 #define THREADS (WARPS * WARP_LANES)
 #define ROW_STRIDE (HEAD_DIM + ROW_PAD)
+#define WEIGHT_STRIDE (KV_TILE + ROW_PAD)
 #define CHUNKS_PER_ROW (HEAD_DIM / 8) /* of 16 bytes */
 #define SCORE_TILES (KV_TILE / 8)     /* results of 16×8 */
 #define OUT_TILES (HEAD_DIM / 8)
@@ -52,6 +57,9 @@ typedef struct shared_tiles {
     f16 q[QUERY_TILE * ROW_STRIDE]; /* at the end the result */
     f16 k[KV_TILE * ROW_STRIDE];
     f16 v[KV_TILE * ROW_STRIDE];
+#if !USE_REGISTER_WEIGHTS
+    f16 weights[QUERY_TILE * WEIGHT_STRIDE];
+#endif
 } shared_tiles;
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
@@ -160,25 +168,43 @@ static __device__ void softmax_step(float scores[SCORE_TILES][4], float out[OUT_
     }
 }
 
+/* Without the technique the weights of 16 keys, a left operand already, are written by those who
+ * made them and read by those who multiply. The load of the next K and V keeps the tiles apart. */
+static __device__ void pass_weights(shared_tiles *shared, unsigned weights[4], int step)
+{
+#if !USE_REGISTER_WEIGHTS
+    f16 *tile = shared->weights + warp_id() * 16 * WEIGHT_STRIDE + step * 16;
+    f16 *own = tile + lane_id() / 4 * WEIGHT_STRIDE + lane_id() % 4 * 2;
+
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        *(unsigned *)(own + i % 2 * 8 * WEIGHT_STRIDE + i / 2 * 8) = weights[i];
+    __syncwarp();
+    ldmatrix_x4(weights, tile + lane_id() % 16 * WEIGHT_STRIDE + lane_id() / 16 * 8);
+#endif
+}
+
 /* out += P·V. Two neighbouring results of Q·Kᵀ are, rounded to f16, a left operand. */
 static __device__ void accumulate_out(float out[OUT_TILES][4], const float scores[SCORE_TILES][4],
-                                      f16 *v)
+                                      shared_tiles *shared)
 {
 #pragma unroll
     for (int step = 0; step < KV_TILE / 16; step++) {
-        const unsigned probabilities[4] = {
+        unsigned weights[4] = {
             pack_f16x2(scores[2 * step][0], scores[2 * step][1]),
             pack_f16x2(scores[2 * step][2], scores[2 * step][3]),
             pack_f16x2(scores[2 * step + 1][0], scores[2 * step + 1][1]),
             pack_f16x2(scores[2 * step + 1][2], scores[2 * step + 1][3]),
         };
+        pass_weights(shared, weights, step);
 #pragma unroll
         for (int pair = 0; pair < OUT_TILES / 2; pair++) {
-            const f16 *row = tile_element(v, lane_id() % 16, pair * 16 + lane_id() / 16 * 8);
+            const f16 *row =
+                tile_element(shared->v, lane_id() % 16, pair * 16 + lane_id() / 16 * 8);
             unsigned values[4];
             ldmatrix_x4_trans(values, row + step * 16 * ROW_STRIDE);
-            mma_m16n8k16_f16(out[2 * pair], probabilities, values[0], values[1]);
-            mma_m16n8k16_f16(out[2 * pair + 1], probabilities, values[2], values[3]);
+            mma_m16n8k16_f16(out[2 * pair], weights, values[0], values[1]);
+            mma_m16n8k16_f16(out[2 * pair + 1], weights, values[2], values[3]);
         }
     }
 }
@@ -242,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         score_tile(scores, warp_tile, shared->k, args.scale);
         mask_tile(scores, args.kv_length - first_key);
         softmax_step(scores, out, row_max, row_sum, scale_log2);
-        accumulate_out(out, scores, shared->v);
+        accumulate_out(out, scores, shared);
     }
     store_out(&args, query_row, rows_left, warp_tile, out, row_max, row_sum);
 }

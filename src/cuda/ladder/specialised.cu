@@ -1,6 +1,6 @@
 /* specialised.cu: one warp copies, the others compute.
  *
- * Producers wait for free stages and fill them; consumers wait for full ones and multiply. The
+ * Producers wait for empty stages and fill them; consumers wait for full ones and multiply. The
  * consumers spend no instruction on addresses and copies, and are not held together by a barrier
  * of the whole block: a stage is handed over when the last of them leaves it.
  *
@@ -9,9 +9,9 @@
 #include "ladder/ladder_args.h"
 #include "ladder/problem.cuh"
 #include "ptx_async.cuh"
-#include "ptx_barrier.cuh"
 #include "ptx_common.cuh"
 #include "ptx_math.cuh"
+#include "ptx_mbarrier.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_mma.cuh"
 #include "ptx_warp.cuh"
@@ -27,6 +27,10 @@
 /* Tiles of K and V in shared memory at a time. */
 #ifndef STAGES
 #define STAGES 3
+#endif
+/* 0: every warp copies its share of a tile, then computes. */
+#ifndef USE_SPECIALISED
+#define USE_SPECIALISED 1
 #endif
 #ifndef PRODUCER_WARPS
 #define PRODUCER_WARPS 1
@@ -45,17 +49,25 @@
 #endif
 /* Blocks that a multiprocessor has registers for: no more than 128 a thread for rows of 64. */
 #ifndef RESIDENT_BLOCKS
-#define RESIDENT_BLOCKS (HEAD_DIM <= 64 ? 3 : 1)
+#define RESIDENT_BLOCKS (HEAD_DIM <= 64 ? 3 + !USE_SPECIALISED : 2)
 #endif
 #ifndef WARPS
 #define WARPS (QUERY_TILE / 16) /* that compute */
 #endif
 
-#define THREADS ((WARPS + PRODUCER_WARPS) * WARP_LANES)
+#define CONSUMERS (WARPS * WARP_LANES) /* the first threads of the block */
+#if USE_SPECIALISED
 #define PRODUCERS (PRODUCER_WARPS * WARP_LANES)
+#define FIRST_PRODUCER CONSUMERS
 /* Tiles whose copies are under way when the producers wait for the oldest of them. At most STAGES -
- * 2: the consumers must have a whole tile while the producers wait for a free stage. */
+ * 2: the consumers must have a whole tile while the producers wait for an empty stage. */
 #define TILES_IN_FLIGHT (STAGES - 2)
+#else
+#define PRODUCERS CONSUMERS
+#define FIRST_PRODUCER 0
+#define TILES_IN_FLIGHT (STAGES - 1)
+#endif
+#define THREADS (FIRST_PRODUCER + PRODUCERS)
 #if USE_SWIZZLE
 #define ROW_STRIDE HEAD_DIM
 #else
@@ -69,7 +81,6 @@ static_assert(WARPS * 16 == QUERY_TILE, "a warp owns 16 rows");
 static_assert(KV_TILE % 16 == 0 && HEAD_DIM % 16 == 0, "whole mma steps");
 static_assert(KV_TILE * CHUNKS_PER_ROW % PRODUCERS == 0, "every thread copies as many chunks");
 static_assert(STAGES >= 2, "one tile to compute on and one to fill");
-static_assert(2 * STAGES <= 15, "two barriers per stage");
 static_assert(HEAD_DIM % 64 == 0, "rows of whole 128-byte groups");
 
 /* 2. Shared memory. */
@@ -78,22 +89,23 @@ typedef struct shared_tiles {
     f16 q[QUERY_TILE * ROW_STRIDE]; /* at the end the result */
     f16 k[STAGES][KV_TILE * ROW_STRIDE];
     f16 v[STAGES][KV_TILE * ROW_STRIDE];
+    mbarrier full[STAGES];  /* the producers arrive, the consumers wait */
+    mbarrier empty[STAGES]; /* the other way round */
 } shared_tiles;
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
 
 /* 3. Steps, in calling order. */
 
-/* Numbered barriers: a stage is full (the producers arrive, the consumers wait) or empty (the other
- * way round). 0 is __syncthreads. */
-static __device__ int full_barrier(int stage)
+static __device__ void prepare_stages(shared_tiles *shared)
 {
-    return 1 + stage;
-}
-
-static __device__ int empty_barrier(int stage)
-{
-    return 1 + STAGES + stage;
+    if (thread_id() == 0) {
+        for (int stage = 0; stage < STAGES; stage++) {
+            mbarrier_init(&shared->full[stage], PRODUCERS);
+            mbarrier_init(&shared->empty[stage], CONSUMERS);
+        }
+    }
+    __syncthreads();
 }
 
 /* Swizzled: the 16-byte chunk c of a row lies at c ^ (row % 8). Eight rows that one ldmatrix phase
@@ -136,7 +148,7 @@ static __device__ void load_kv_tile(shared_tiles *shared, const f16 *k, const f1
     const size_t offset = (size_t)tile * KV_TILE * HEAD_DIM;
     const int keys_left = kv_length - tile * KV_TILE;
     const int stage = tile % STAGES;
-    const int thread = thread_id() - WARPS * WARP_LANES;
+    const int thread = thread_id() - FIRST_PRODUCER;
     load_rows(shared->k[stage], k + offset, KV_TILE, keys_left, thread, PRODUCERS);
     load_rows(shared->v[stage], v + offset, KV_TILE, keys_left, thread, PRODUCERS);
 }
@@ -267,25 +279,31 @@ static __device__ void store_out(const ladder_args *args, size_t query_row, int 
     }
 }
 
-/* 4. The kernel: producers fill stages, consumers empty them. */
+/* 4. The kernel: producers fill stages, consumers empty them. A stage's phases count its tiles. */
 
-static __device__ void produce(const ladder_args *args, shared_tiles *shared, int tiles)
+/* Starts the copy of one tile and hands over the one that has landed by now. */
+static __device__ void produce_tile(const ladder_args *args, shared_tiles *shared, int tile,
+                                    int tiles)
 {
     const size_t kv_row = kv_rows_before(args, (int)blockIdx.z, (int)blockIdx.y);
     const f16 *k = (const f16 *)args->k + kv_row * HEAD_DIM;
     const f16 *v = (const f16 *)args->v + kv_row * HEAD_DIM;
 
-    for (int tile = 0; tile < tiles + TILES_IN_FLIGHT; tile++) {
-        if (tile < tiles) {
-            if (tile >= STAGES)
-                barrier_wait(empty_barrier(tile % STAGES), THREADS);
-            load_kv_tile(shared, k, v, tile, args->kv_length);
-        }
-        cp_async_commit();
-        cp_async_wait(TILES_IN_FLIGHT);
-        if (tile >= TILES_IN_FLIGHT)
-            barrier_arrive(full_barrier((tile - TILES_IN_FLIGHT) % STAGES), THREADS);
+    if (tile < tiles) {
+        mbarrier_wait(&shared->empty[tile % STAGES], (tile / STAGES + 1) % 2);
+        load_kv_tile(shared, k, v, tile, args->kv_length);
     }
+    cp_async_commit();
+    cp_async_wait(TILES_IN_FLIGHT);
+    if (tile >= TILES_IN_FLIGHT)
+        mbarrier_arrive(&shared->full[(tile - TILES_IN_FLIGHT) % STAGES]);
+}
+
+static __device__ void produce(const ladder_args *args, shared_tiles *shared, int first, int end,
+                               int tiles)
+{
+    for (int tile = first; tile < end; tile++)
+        produce_tile(args, shared, tile, tiles);
 }
 
 static __device__ void consume(const ladder_args *args, shared_tiles *shared, int tiles)
@@ -304,18 +322,24 @@ static __device__ void consume(const ladder_args *args, shared_tiles *shared, in
     load_rows(warp_tile, (const f16 *)args->q + query_row * HEAD_DIM, 16, rows_left, lane_id(),
               WARP_LANES);
     cp_async_commit();
-    cp_async_wait(0);
+    if (USE_SPECIALISED)
+        cp_async_wait(0);
+    else
+        produce(args, shared, 0, TILES_IN_FLIGHT, tiles);
     __syncwarp();
     for (int tile = 0; tile < tiles; tile++) {
         const int stage = tile % STAGES;
-        barrier_wait(full_barrier(stage), THREADS);
+        if (!USE_SPECIALISED)
+            produce_tile(args, shared, tile + TILES_IN_FLIGHT, tiles);
+        mbarrier_wait(&shared->full[stage], tile / STAGES % 2);
+        __syncwarp(); /* lanes leave the wait one by one; ldmatrix takes them together */
         score_tile(scores, warp_tile, shared->k[stage], args->scale);
         mask_tile(scores, args->kv_length - tile * KV_TILE);
         softmax_step(scores, out, row_max, row_sum, scale_log2);
         accumulate_out(out, scores, shared->v[stage]);
-        if (tile + STAGES < tiles)
-            barrier_arrive(empty_barrier(stage), THREADS);
+        mbarrier_arrive(&shared->empty[stage]);
     }
+    cp_async_wait(0); /* without keys Q may still be on its way */
     store_out(args, query_row, rows_left, warp_tile, out, row_max, row_sum);
 }
 
@@ -325,8 +349,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int tiles = (args.kv_length + KV_TILE - 1) / KV_TILE;
 
-    if (warp_id() < WARPS)
+    prepare_stages(shared);
+    if (thread_id() < CONSUMERS)
         consume(&args, shared, tiles);
     else
-        produce(&args, shared, tiles);
+        produce(&args, shared, 0, tiles + TILES_IN_FLIGHT, tiles);
 }

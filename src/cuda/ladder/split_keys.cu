@@ -30,6 +30,10 @@
 #ifndef STAGES
 #define STAGES 3
 #endif
+/* 0: one block takes all keys of a tile of rows; what it leaves is still merged, with nothing. */
+#ifndef USE_SPLIT_KEYS
+#define USE_SPLIT_KEYS 1
+#endif
 /* 0: copies go through registers, and the threads wait for them. */
 #ifndef USE_CP_ASYNC
 #define USE_CP_ASYNC 1
@@ -76,7 +80,8 @@ typedef struct shared_tiles {
     f16 v[STAGES][KV_TILE * ROW_STRIDE];
 } shared_tiles;
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
+                                USE_SPLIT_KEYS ? GRID_SPLITS : GRID_TILES};
 KERNEL_SHAPE_OF(PASTE_NAMES(KERNEL_NAME, _merge)) = {MERGE_ROWS, KV_TILE, MERGE_THREADS, 0};
 
 /* 3. Steps, in calling order. */

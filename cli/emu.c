@@ -1,0 +1,225 @@
+/* emu.c: `flashcore emu`: what a kernel does, counted by the emulator, and what that must cost. */
+#include "bench.h"
+#include "core/internal.h"
+#include "cuda/services.h"
+#include "device.h"
+#include "emu_compare.h"
+#include "emulator.h"
+#include "gpu_limits.h"
+#include "output.h"
+#include "problem.h"
+#include "table.h"
+#include "tensors.h"
+#include "verbs.h"
+
+enum { MOST_LINES = 400, SHOWN_LINES = 12 };
+
+typedef struct emu_report {
+    fc_attention problem;
+    const char *device;
+    const char *kernel;
+    emu_totals totals;
+    emu_line lines[MOST_LINES];
+    size_t line_count;
+} emu_report;
+
+/* 1. One call, counted. */
+
+static bool run_counted(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
+                        const emu_control *emulator)
+{
+    buffers->workspace_bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
+    if (buffers->workspace_bytes > 0)
+        buffers->workspace = memory->allocate(memory->user, buffers->workspace_bytes);
+    emulator->reset();
+    emulator->count(true);
+    const fc_status status = fc_plan_forward(plan, buffers, NULL);
+    emulator->count(false);
+    if (status == FC_ERROR_DRIVER)
+        cli_refuse("%s", emulator->report());
+    else if (status != FC_OK)
+        cli_refuse("%s", fc_last_error());
+    if (buffers->workspace != NULL)
+        memory->release(memory->user, buffers->workspace);
+    return status == FC_OK;
+}
+
+static bool run_problem(fc_context *context, emu_report *report, const emu_control *emulator)
+{
+    const lab_memory memory = lab_memory_of(context);
+    fc_plan *plan = NULL;
+    fc_case c;
+    lab_tensors tensors;
+    if (fc_plan_create(context, &report->problem, &plan) != FC_OK)
+        return cli_refuse("%s", fc_last_error());
+    report->kernel = fc_plan_kernel(plan, FC_FORWARD);
+    case_from_problem(&report->problem, &c);
+    bool ok = lab_tensors_create(&c, &memory, &tensors) == FC_OK;
+    if (ok) {
+        fc_buffers buffers = lab_tensors_buffers(&tensors);
+        ok = run_counted(plan, &memory, &buffers, emulator);
+        lab_tensors_destroy(&tensors);
+    }
+    fc_plan_destroy(plan);
+    emulator->totals(&report->totals);
+    report->line_count = emulator->lines(report->lines, MOST_LINES);
+    if (report->line_count > MOST_LINES)
+        report->line_count = MOST_LINES;
+    return ok;
+}
+
+/* 2. What came out. */
+
+#define TOTALS(X)                                                    \
+    X(launches, "launches")                                          \
+    X(blocks, "blocks")                                              \
+    X(mma, "mma of 16x8x16 products")                                \
+    X(wgmma_products, "products of wgmma")                           \
+    X(ldmatrix, "ldmatrix and stmatrix")                             \
+    X(exp2, "exponentials")                                          \
+    X(shuffles, "shuffles and votes of a warp")                      \
+    X(barriers, "visits of a warp to a barrier")                     \
+    X(warp_syncs, "__syncwarp")                                      \
+    X(mbarrier_waits, "mbarrier waits of a thread")                  \
+    X(copies, "cp.async of a thread")                                \
+    X(bulk_copies, "bulk copies")                                    \
+    X(shared_requests, "shared memory requests of a warp")           \
+    X(shared_passes, "passes through the banks they take")           \
+    X(bank_conflicts, "of these by bank conflicts")                  \
+    X(global_reads, "global reads of a warp")                        \
+    X(global_read_sectors, "sectors of 32 bytes they read, from L2") \
+    X(global_writes, "global writes of a warp")                      \
+    X(global_write_sectors, "sectors they write")                    \
+    X(wasted_sectors, "sectors, read or written, beyond what was needed")
+
+static void print_totals(const emu_totals *totals)
+{
+    text_table table = table_start("rl", "count", "of");
+#define ADD_TOTAL(member, text)                                         \
+    if (totals->member > 0) {                                           \
+        table_cell(&table, "%llu", (unsigned long long)totals->member); \
+        table_cell(&table, "%s", text);                                 \
+    }
+    TOTALS(ADD_TOTAL)
+#undef ADD_TOTAL
+    table_print(&table, stdout);
+}
+
+static void print_lines(const emu_report *report)
+{
+    text_table table = table_start("lllrrr", "line", "memory", "", "requests", "units", "fewest");
+    const size_t shown = report->line_count < SHOWN_LINES ? report->line_count : SHOWN_LINES;
+    for (size_t i = 0; i < shown; i++) {
+        const emu_line *line = &report->lines[i];
+        table_cell(&table, "%s", line->place);
+        table_cell(&table, "%s", line->space == 's' ? "shared" : "global");
+        table_cell(&table, "%s", line->writes ? "written" : "read");
+        table_cell(&table, "%llu", (unsigned long long)line->requests);
+        table_cell(&table, "%llu", (unsigned long long)line->units);
+        table_cell(&table, "%llu", (unsigned long long)line->fewest_units);
+    }
+    printf("\nAccesses by line, the most wasteful first; units are passes through the banks of "
+           "shared memory,\nor sectors of global memory:\n\n");
+    table_print(&table, stdout);
+    if (report->line_count > shown)
+        printf("and %zu lines more; --json has them all\n", report->line_count - shown);
+}
+
+static void print_bounds(const emu_report *report)
+{
+    text_table table = table_start("lrrrrlr", "GPU", "tensor cores", "exponentials",
+                                   "shared memory", "at least", "by", "memory, cold");
+    const double bytes = bench_bytes(&report->problem, FC_FORWARD);
+    for (int i = 0; i < gpu_count; i++) {
+        const gpu_bound bound = gpu_bound_of(&gpu_table[i], &report->totals, bytes);
+        table_cell(&table, "%s", gpu_table[i].name);
+        table_cell(&table, "%.2f", bound.products * 1e6);
+        table_cell(&table, "%.2f", bound.exponentials * 1e6);
+        table_cell(&table, "%.2f", bound.shared_memory * 1e6);
+        table_cell(&table, "%.2f", bound.longest * 1e6);
+        table_cell(&table, "%s", bound.longest_name);
+        table_cell(&table, "%.2f", bound.memory * 1e6);
+    }
+    printf("\nLower bounds in microseconds, from published peaks: no time that was measured. Each "
+           "unit alone,\nwith all multiprocessors busy to the end; latencies and launches come on "
+           "top:\n\n");
+    table_print(&table, stdout);
+}
+
+static void write_bounds(json_writer *json, const emu_report *report)
+{
+    const double bytes = bench_bytes(&report->problem, FC_FORWARD);
+    json_array(json, "lower_bounds");
+    for (int i = 0; i < gpu_count; i++) {
+        const gpu_bound bound = gpu_bound_of(&gpu_table[i], &report->totals, bytes);
+        json_object(json, NULL);
+        json_text(json, "gpu", gpu_table[i].name);
+        json_text(json, "source", gpu_table[i].source);
+        json_number(json, "tensor_cores_us", bound.products * 1e6);
+        json_number(json, "exponentials_us", bound.exponentials * 1e6);
+        json_number(json, "shared_memory_us", bound.shared_memory * 1e6);
+        json_number(json, "at_least_us", bound.longest * 1e6);
+        json_number(json, "cold_memory_us", bound.memory * 1e6);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void write_json(json_writer *json, const void *data)
+{
+    const emu_report *report = data;
+    json_object(json, NULL);
+    json_text(json, "device", report->device);
+    json_text(json, "kernel", report->kernel);
+    cli_problem_json(json, "problem", &report->problem);
+    json_object(json, "counts");
+#define WRITE_TOTAL(member, text) json_integer(json, #member, (int64_t)report->totals.member);
+    TOTALS(WRITE_TOTAL)
+#undef WRITE_TOTAL
+    json_end(json);
+    json_array(json, "lines");
+    for (size_t i = 0; i < report->line_count; i++) {
+        const emu_line *line = &report->lines[i];
+        json_object(json, NULL);
+        json_text(json, "line", line->place);
+        json_text(json, "memory", line->space == 's' ? "shared" : "global");
+        json_boolean(json, "writes", line->writes);
+        json_integer(json, "requests", (int64_t)line->requests);
+        json_integer(json, "units", (int64_t)line->units);
+        json_integer(json, "fewest", (int64_t)line->fewest_units);
+        json_end(json);
+    }
+    json_end(json);
+    write_bounds(json, report);
+    json_end(json);
+}
+
+/* 3. The verb. */
+
+int cli_emu(const cli_arguments *arguments)
+{
+    char complaint[CLI_COMPLAINT_BYTES], text[CLI_PROBLEM_TEXT_BYTES] = "";
+    fc_context_options options = arguments->context;
+    if (arguments->compare)
+        return cli_emu_compare(arguments);
+    options.device_type = FC_CUDA;
+    if (!cli_use_emulator(complaint))
+        return cli_fail(CLI_FAILED, "%s", complaint);
+    fc_context *context = cli_create_context(&options);
+    if (context == NULL)
+        return CLI_FAILED;
+    static emu_report report;
+    report.problem = cli_problem(arguments);
+    report.device = fc_context_device(context);
+    bool ok = run_problem(context, &report, fc_cuda_emulator());
+    if (ok && cli_wants_text(arguments)) {
+        cli_problem_text(&report.problem, text);
+        printf("%s: %s on %s\n\n", report.kernel, text, report.device);
+        print_totals(&report.totals);
+        print_lines(&report);
+        print_bounds(&report);
+    }
+    ok = ok && cli_write_json(arguments, write_json, &report);
+    fc_context_destroy(context);
+    return ok ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,177 @@
+/* cuda_builtins.cuh: what nvcc knows without a header: qualifiers, vector types, indices, warp
+ * functions, intrinsics. Comes before the first line of every kernel file. */
+#ifndef EMU_CUDA_BUILTINS_CUH
+#define EMU_CUDA_BUILTINS_CUH
+
+#include "device.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Inlined to the last one: arrays that functions hand to each other then stay the thread's own,
+ * like registers. */
+#define __device__ __attribute__((always_inline))
+#define __forceinline__ inline
+#define __noinline__
+#define __host__
+#define __constant__ const
+#define __global__ __attribute__((visibility("default"), noinline))
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __grid_constant__
+#define __restrict__ __restrict
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+/* Assigned whole, so that a store stays one access of all its bytes. */
+#define EMU_VECTOR_TYPE(name, element, count, ...)                                       \
+    struct name {                                                                        \
+        typedef element whole_type __attribute__((vector_size(count * sizeof(element)))); \
+        union {                                                                          \
+            struct {                                                                     \
+                element __VA_ARGS__;                                                     \
+            };                                                                           \
+            whole_type whole;                                                            \
+        };                                                                               \
+        name &operator=(const name &other)                                               \
+        {                                                                                \
+            whole = other.whole;                                                         \
+            return *this;                                                                \
+        }                                                                                \
+    };                                                                                   \
+    static inline name make_##name
+EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)(unsigned x, unsigned y) { return {{{x, y}}}; }
+EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {{{x, y}}}; }
+EMU_VECTOR_TYPE(float2, float, 2, x, y)(float x, float y) { return {{{x, y}}}; }
+EMU_VECTOR_TYPE(uint4, unsigned, 4, x, y, z, w)
+(unsigned x, unsigned y, unsigned z, unsigned w) { return {{{x, y, z, w}}}; }
+EMU_VECTOR_TYPE(int4, int, 4, x, y, z, w)(int x, int y, int z, int w) { return {{{x, y, z, w}}}; }
+EMU_VECTOR_TYPE(float4, float, 4, x, y, z, w)
+(float x, float y, float z, float w) { return {{{x, y, z, w}}}; }
+#undef EMU_VECTOR_TYPE
+
+struct emu_dim3 {
+    unsigned x, y, z;
+};
+#define threadIdx (emu_dim3{emu_thread_x(), 0, 0})
+#define blockIdx (emu_dim3{emu_block_index(0), emu_block_index(1), emu_block_index(2)})
+#define blockDim (emu_dim3{emu_block_size(0), emu_block_size(1), emu_block_size(2)})
+#define gridDim (emu_dim3{emu_grid_size(0), emu_grid_size(1), emu_grid_size(2)})
+#define warpSize 32
+
+/* Barriers and fences. What a fence orders, barriers order too; alone it makes no one wait. */
+static inline void __syncthreads(EMU_HERE) { emu_barrier(0, 0, 1, file, line); }
+static inline int __syncthreads_count(int value, EMU_HERE)
+{
+    return emu_barrier_reduce(EMU_COUNT_NONZERO, value, file, line);
+}
+static inline int __syncthreads_and(int value, EMU_HERE)
+{
+    return emu_barrier_reduce(EMU_ALL_NONZERO, value, file, line);
+}
+static inline int __syncthreads_or(int value, EMU_HERE)
+{
+    return emu_barrier_reduce(EMU_ANY_NONZERO, value, file, line);
+}
+static inline void __syncwarp(unsigned mask = ~0u, EMU_HERE) { emu_sync_warp(mask, file, line); }
+static inline void __threadfence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_block(void) {}
+
+/* Shuffles, votes, reductions. */
+#define EMU_DEFINE_SHUFFLE(name, how, operand)                                              \
+    template <class type>                                                                   \
+    static inline type name(unsigned mask, type value, int operand, int width = 32, EMU_HERE) \
+    {                                                                                       \
+        static_assert(sizeof(type) <= 8, "a shuffle moves 4 or 8 bytes");                    \
+        uint64_t bits = 0;                                                                  \
+        __builtin_memcpy(&bits, &value, sizeof value);                                      \
+        bits = emu_shuffle(how, mask, bits, operand, width, file, line);                    \
+        __builtin_memcpy(&value, &bits, sizeof value);                                      \
+        return value;                                                                       \
+    }
+EMU_DEFINE_SHUFFLE(__shfl_sync, EMU_SHUFFLE_INDEX, lane)
+EMU_DEFINE_SHUFFLE(__shfl_xor_sync, EMU_SHUFFLE_XOR, distance)
+EMU_DEFINE_SHUFFLE(__shfl_up_sync, EMU_SHUFFLE_UP, distance)
+EMU_DEFINE_SHUFFLE(__shfl_down_sync, EMU_SHUFFLE_DOWN, distance)
+#undef EMU_DEFINE_SHUFFLE
+
+static inline unsigned __ballot_sync(unsigned mask, int value, EMU_HERE)
+{
+    return emu_ballot(mask, value, file, line);
+}
+static inline int __any_sync(unsigned mask, int value, EMU_HERE)
+{
+    return emu_ballot(mask, value, file, line) != 0;
+}
+static inline int __all_sync(unsigned mask, int value, EMU_HERE)
+{
+    return emu_ballot(mask, value, file, line) == mask;
+}
+static inline unsigned __activemask(void) { return emu_active_mask(); }
+
+#define EMU_DEFINE_REDUCTION(name, how)                                             \
+    static inline unsigned name(unsigned mask, unsigned value, EMU_HERE)            \
+    {                                                                               \
+        return emu_reduce(how, 0, mask, value, file, line);                         \
+    }                                                                               \
+    static inline int name(unsigned mask, int value, EMU_HERE)                      \
+    {                                                                               \
+        return (int)emu_reduce(how, 1, mask, (unsigned)value, file, line);          \
+    }
+EMU_DEFINE_REDUCTION(__reduce_add_sync, EMU_REDUCE_ADD)
+EMU_DEFINE_REDUCTION(__reduce_min_sync, EMU_REDUCE_MIN)
+EMU_DEFINE_REDUCTION(__reduce_max_sync, EMU_REDUCE_MAX)
+#undef EMU_DEFINE_REDUCTION
+
+/* Atomics. */
+#define EMU_DEFINE_ATOMIC(name, how)                                                              \
+    static inline int name(int *memory, int value) { return emu_atomic_int(how, memory, value); } \
+    static inline unsigned name(unsigned *memory, unsigned value)                                 \
+    {                                                                                             \
+        return emu_atomic_unsigned(how, memory, value);                                           \
+    }
+EMU_DEFINE_ATOMIC(atomicAdd, EMU_ATOMIC_ADD)
+EMU_DEFINE_ATOMIC(atomicMin, EMU_ATOMIC_MIN)
+EMU_DEFINE_ATOMIC(atomicMax, EMU_ATOMIC_MAX)
+EMU_DEFINE_ATOMIC(atomicExch, EMU_ATOMIC_EXCHANGE)
+#undef EMU_DEFINE_ATOMIC
+static inline float atomicAdd(float *memory, float value)
+{
+    return emu_atomic_float(EMU_ATOMIC_ADD, memory, value);
+}
+static inline unsigned atomicCAS(unsigned *memory, unsigned expected, unsigned value)
+{
+    return emu_atomic_cas(memory, expected, value);
+}
+
+/* Intrinsics. */
+template <class to, class from> static inline to emu_bits_as(from value)
+{
+    static_assert(sizeof(to) == sizeof(from), "the same bits");
+    to result;
+    __builtin_memcpy(&result, &value, sizeof result);
+    return result;
+}
+static inline float __int_as_float(int bits) { return emu_bits_as<float>(bits); }
+static inline float __uint_as_float(unsigned bits) { return emu_bits_as<float>(bits); }
+static inline int __float_as_int(float value) { return emu_bits_as<int>(value); }
+static inline unsigned __float_as_uint(float value) { return emu_bits_as<unsigned>(value); }
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((unsigned long long)a * b >> 32);
+}
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
+static inline int __ffs(int bits) { return __builtin_ffs(bits); }
+static inline float __fdividef(float a, float b) { return a / b; }
+static inline float __frcp_rn(float a) { return 1.0f / a; }
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+/* A macro, because the C library has the name already. */
+#define __expf(x) emu_exp2((x) * 1.4426950408889634f)
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+template <class type> static inline type __ldg(const type *memory) { return *memory; }
+template <class type> static inline type min(type a, type b) { return b < a ? b : a; }
+template <class type> static inline type max(type a, type b) { return a < b ? b : a; }
+
+#endif

@@ -1,0 +1,45 @@
+/* element.h: 16-bit floating point to and from FP32, by the processor where it can. */
+#ifndef EMU_ELEMENT_H
+#define EMU_ELEMENT_H
+
+#include "core/convert.h"
+#include "device.h"
+
+#if defined(__FLT16_MAX__)
+__extension__ typedef _Float16 emu_half;
+#endif
+
+static inline float emu_widen_f16(uint16_t bits)
+{
+#if defined(__FLT16_MAX__)
+    emu_half half;
+    memcpy(&half, &bits, sizeof half);
+    return (float)half;
+#else
+    return fc_f16_to_float(bits);
+#endif
+}
+
+static inline uint16_t emu_narrow_f16(float value)
+{
+#if defined(__FLT16_MAX__)
+    const emu_half half = (emu_half)value;
+    uint16_t bits;
+    memcpy(&bits, &half, sizeof bits);
+    return bits;
+#else
+    return fc_f16_from_double(value);
+#endif
+}
+
+static inline void emu_widen(int type, const uint16_t *bits, float *values, int count)
+{
+    if (type == EMU_BF16)
+        for (int i = 0; i < count; i++)
+            values[i] = fc_bf16_to_float(bits[i]);
+    else
+        for (int i = 0; i < count; i++)
+            values[i] = emu_widen_f16(bits[i]);
+}
+
+#endif

@@ -1,0 +1,107 @@
+"""What the extension can't find out by DLPack alone: how a framework makes a tensor, which stream
+it works in, and which calls it has to take over itself."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, Callable, Optional
+
+CUDA = 2  # DLPack's number
+
+# (empty, empty_like, stream, exporter, divert, diverts_gradients_only); see src/tensor.h
+Adapter = tuple[
+    Optional[Callable[..., Any]],
+    Optional[Callable[..., Any]],
+    Optional[Callable[[int], int]],
+    Optional[Callable[[Any], Any]],
+    Optional[Callable[..., Any]],
+    bool,
+]
+
+
+def adapt(kind: type) -> Adapter:
+    """Called once for every type that q has had, and for the other tensors' types."""
+    root = kind.__module__.partition(".")[0]
+    if root == "numpy":
+        return _numpy()
+    if root == "torch" or _inherits_from(kind, "torch"):
+        return _torch()
+    if root == "cupy":
+        return _cupy()
+    if root in ("jax", "jaxlib"):
+        return None, None, None, None, _jax_attention, False
+    return None, None, None, None, None, False
+
+
+def _inherits_from(kind: type, root: str) -> bool:
+    return any(base.__module__.partition(".")[0] == root for base in kind.__mro__)
+
+
+def _numpy() -> Adapter:
+    import numpy
+
+    types = {"f32": "float32", "f16": "float16", "f64": "float64", "uint8": "uint8"}
+
+    def empty(shape, type_name, device_type, device_index):
+        if type_name not in types:
+            raise TypeError(f"NumPy has no {type_name}; give the memory as out=")
+        return numpy.empty(shape, types[type_name])
+
+    # From 2.1 on a read-only array can be told as such; before, it can't be exported.
+    speaks_versions = tuple(int(n) for n in numpy.__version__.split(".")[:2]) >= (2, 1)
+    keywords = {"max_version": (1, 0)} if speaks_versions else {}
+    exporter = operator.methodcaller("__dlpack__", **keywords)
+    return empty, functools.partial(numpy.empty_like, subok=False), None, exporter, None, False
+
+
+def _torch() -> Adapter:
+    import torch
+    from torch.utils.dlpack import to_dlpack
+
+    types = {
+        "f32": torch.float32,
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f64": torch.float64,
+        "uint8": torch.uint8,
+    }
+
+    def empty(shape, type_name, device_type, device_index):
+        device = f"cuda:{device_index}" if device_type == CUDA else "cpu"
+        return torch.empty(shape, dtype=types[type_name], device=device)
+
+    def stream(device_index):
+        return torch.cuda.current_stream(device_index).cuda_stream
+
+    def exporter(tensor):
+        return to_dlpack(tensor.detach())
+
+    return empty, torch.empty_like, stream, exporter, _torch_attention, True
+
+
+def _cupy() -> Adapter:
+    import cupy
+
+    types = {"f32": "float32", "f16": "float16", "f64": "float64", "uint8": "uint8"}
+
+    def empty(shape, type_name, device_type, device_index):
+        with cupy.cuda.Device(device_index):
+            return cupy.empty(shape, types[type_name])
+
+    def stream(device_index):
+        return cupy.cuda.get_current_stream().ptr
+
+    return empty, cupy.empty_like, stream, None, None, False
+
+
+def _torch_attention(*arguments, **keywords):
+    from . import torch
+
+    return torch.attention(*arguments, **keywords)
+
+
+def _jax_attention(*arguments, **keywords):
+    from . import jax
+
+    return jax.attention(*arguments, **keywords)

@@ -1,0 +1,80 @@
+"""The ways that tensors come in and go out: capsules, the C exchange, streams, CUDA graphs."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import flashcore  # noqa: E402
+from flashcore import _frameworks  # noqa: E402
+from torch_tools import close, draw, expected_sdpa, on, served  # noqa: E402
+
+
+class Exported:
+    """A tensor that speaks DLPack through Python alone, with or without versions."""
+
+    def __init__(self, tensor, **keywords):
+        self.tensor, self.keywords, self.streams = tensor, keywords, []
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
+        return self.tensor.__dlpack__(stream=stream, **self.keywords)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"max_version": (1, 0)}], ids=["legacy", "versioned"])
+def test_capsules_of_either_kind(device, keywords):
+    q, k, v = (draw(1, 2, 9, 16, device=device) for _ in range(3))
+    out = torch.empty_like(q)
+    try:
+        tensors = [Exported(x, **keywords) for x in (q, k, v)]
+        q.__dlpack__(**keywords)
+    except TypeError:
+        pytest.skip("this PyTorch knows no versions")
+    on(device, lambda: flashcore.attention(*tensors, out=out))
+    close(out, expected_sdpa(q, k, v))
+    assert (tensors[0].streams == [None]) == (device == "cpu")
+    with pytest.raises(TypeError, match="give the memory as out="):
+        flashcore.attention(*tensors)
+
+
+def test_without_the_c_exchange(device):
+    """As in PyTorch before 2.10, which a class of its own stands for."""
+
+    class Old(torch.Tensor):
+        pass
+
+    q, k, v = (draw(1, 2, 9, 16, device=device).as_subclass(Old) for _ in range(3))
+    out = on(device, lambda: flashcore.attention(q, k, v, causal=True))
+    close(out.as_subclass(torch.Tensor), expected_sdpa(q, k, v, is_causal=True))
+    assert _frameworks.adapt(Old)[2] is not None
+
+
+def test_tensors_on_two_devices():
+    if not torch.cuda.is_available():
+        pytest.skip("one device only")
+    q = draw(1, 2, 9, 16, device="cuda", dtype=torch.float16)
+    with pytest.raises(ValueError, match="k is on the CPU, but q is on cuda:0"):
+        flashcore.attention(q, q.cpu(), q)
+
+
+def test_cuda_graph_and_stream():
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    q, k, v = (draw(1, 8, 512, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    served(lambda: flashcore.attention(q, k, v))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        aside = flashcore.attention(q, k, v)
+    torch.cuda.current_stream().wait_stream(stream)
+    close(aside, expected_sdpa(q, k, v))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = flashcore.attention(q, k, v)
+    for _ in range(2):
+        q.copy_(torch.randn_like(q))
+        graph.replay()
+        torch.cuda.synchronize()
+        close(captured, expected_sdpa(q, k, v))

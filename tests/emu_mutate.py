@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Proves that the emulator catches things: breaks a CUDA kernel in every way that
+tests/emu_mutations.ini lists, one at a time, and expects `flashcore check --backend emu` to say so.
+
+A section is one breakage:
+
+    kernel  of the ladder; its file under src/cuda is the one that is broken
+    old     text of that file, found exactly once (or `count` times, when given); the indentation
+            of its lines does not matter
+    new     what replaces it
+    says    a regular expression that the reason of the failure must match
+    case    of the case list; CASE unless said
+
+The broken kernel is compiled alone and takes the place of the whole one. Unbroken, every kernel
+must pass.
+"""
+
+import argparse
+import concurrent.futures
+import configparser
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+TESTS = pathlib.Path(__file__).resolve().parent
+CUDA = TESTS.parent / "src" / "cuda"
+# Several tiles of keys, the last not full, and rows that end within a warp.
+CASE = "plain-q100-kv257-d64-f16"
+SECONDS = 120
+
+
+class Failure(Exception):
+    """What is wrong with a breakage, for people."""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--flashcore", required=True)
+    parser.add_argument("--emulator", required=True, help="libflashcore_emu.so")
+    parser.add_argument("--compiler", required=True, help="compiler and flags, separated by ;")
+    parser.add_argument("names", nargs="*", help="breakages to try; all when none is named")
+    return parser.parse_args()
+
+
+def read_mutations(names):
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), strict=True)
+    parser.read(TESTS / "emu_mutations.ini", encoding="utf-8")
+    unknown = set(names) - set(parser.sections())
+    assert not unknown, f"no such breakage: {unknown}"
+    return {name: parser[name] for name in parser.sections() if not names or name in names}
+
+
+def variant_of(kernel):
+    """File and macros of the kernel's variant for head dimension 64."""
+    for line in (CUDA / "variants.txt").read_text(encoding="utf-8").splitlines():
+        columns = [column.strip() for column in line.split("|")]
+        if columns[0] == f"{kernel}_d64":
+            return columns[0], columns[1], columns[4].split()
+    raise Failure(f"src/cuda/variants.txt has no {kernel}_d64")
+
+
+def break_text(text, mutation):
+    """The pattern is the old text with any space between its lines."""
+    lines = [re.escape(line.strip()) for line in mutation["old"].strip().splitlines()]
+    pattern = r"\s*".join(lines)
+    count = mutation.getint("count", fallback=1)
+    broken, found = re.subn(pattern, lambda _: mutation["new"], text)
+    if found != count:
+        raise Failure(f"the old text is there {found} times, not {count}: the list is out of date")
+    return broken
+
+
+def call(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failure(f"does not compile: {' '.join(command)}\n{done.stderr}")
+
+
+def build(options, folder, mutation):
+    name, file, macros = variant_of(mutation["kernel"])
+    # Beside a file of the same name, so that reports name it like the whole one.
+    source = folder / pathlib.Path(file).name
+    source.write_text(break_text((CUDA / file).read_text(encoding="utf-8"), mutation),
+                      encoding="utf-8")
+    library = folder / "broken.so"
+    call(*options.compiler.split(";"), f"-DKERNEL_NAME={name}", *(f"-D{m}" for m in macros), "-c",
+         str(source), "-o", str(folder / "broken.o"))
+    emulator = pathlib.Path(options.emulator)
+    call("cc", "-shared", "-Wl,-Bsymbolic", "-o", str(library), str(folder / "broken.o"),
+         str(emulator), f"-Wl,-rpath,{emulator.parent}", "-lm")
+    return library
+
+
+def check(options, kernel, case, library=None):
+    environment = {**os.environ, "FLASHCORE_EMU": options.emulator}
+    if library:
+        environment["FLASHCORE_EMU_KERNELS"] = str(library)
+    done = subprocess.run(
+        [options.flashcore, "check", "--backend", "emu", "--kernel", kernel, "--case", case,
+         "--json"],
+        capture_output=True, text=True, check=False, timeout=SECONDS, env=environment)
+    if not done.stdout:
+        raise Failure(f"no result: {done.stderr}")
+    return json.loads(done.stdout)["results"][0]
+
+
+def try_mutation(options, mutation):
+    with tempfile.TemporaryDirectory() as folder:
+        library = build(options, pathlib.Path(folder), mutation)
+        result = check(options, mutation["kernel"], mutation.get("case", CASE), library)
+    if result["outcome"] != "failed":
+        raise Failure(f"was not caught: {result['outcome']} {result['reason']}")
+    if not re.search(mutation["says"], result["reason"]):
+        raise Failure(f"was caught, but says '{result['reason']}'")
+    return result["reason"]
+
+
+def try_unbroken(options, kernel):
+    result = check(options, kernel, CASE)
+    if result["outcome"] != "passed":
+        raise Failure(f"fails without any breakage: {result['reason']}")
+    return "passes"
+
+
+def report(jobs):
+    """Prints the jobs by name as they end; returns how many failed."""
+    failed = 0
+    for name, job in jobs.items():
+        try:
+            print(f"ok      {name}: {job.result()}")
+        except Failure as failure:
+            failed += 1
+            print(f"FAILED  {name}: {failure}")
+    return failed
+
+
+def main():
+    options = arguments()
+    mutations = read_mutations(options.names)
+    kernels = sorted({m["kernel"] for m in mutations.values()})
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        failed = report({f"unbroken {k}": pool.submit(try_unbroken, options, k) for k in kernels})
+        failed += report({n: pool.submit(try_mutation, options, m) for n, m in mutations.items()})
+    print(f"{len(mutations)} breakages tried, {failed} failures")
+    sys.exit(failed != 0)
+
+
+main()

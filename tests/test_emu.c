@@ -1,0 +1,367 @@
+/* test_emu.c: small kernels on the emulator: the right ones compute what they should, and each that
+ * is broken on purpose is reported for its reason.
+ *
+ * With the path of a cubin of emu_kernels/hopper.cu as its argument it runs the right kernels on
+ * the GPU instead: what the emulator takes for right then is what the hardware does. */
+#include "core/convert.h"
+#include "cuda/driver.h"
+#include "cuda/kernel_shape.h"
+#include "cuda/services.h"
+#include "emu/emu.h"
+#include "emu_kernels.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *cubin_path; /* NULL: the emulator */
+
+/* 1. Memory and launches. */
+
+enum { INPUT_BYTES = 4 * TILE_BYTES, OUTPUT_FLOATS = ROWS * COLUMNS };
+
+typedef struct device {
+    CUmodule module;
+    CUdeviceptr input, output;
+    uint16_t tiles[4][ROWS * COLUMNS]; /* the input: f16 from -2 to 2 in steps of 1/8 */
+    float result[OUTPUT_FLOATS];
+    CUtensorMap left, right, out_map;
+} device;
+
+static void expect_success(CUresult result, const char *what)
+{
+    const char *text = "";
+    if (result != CUDA_SUCCESS)
+        fc_cuda()->error_text(result, &text);
+    if (result != CUDA_SUCCESS)
+        fail_msg("%s: %d %s", what, (int)result, text);
+}
+
+static void *read_cubin(void)
+{
+    static char fake[64]; /* the emulator looks at no image */
+    if (!cubin_path)
+        return fake;
+    FILE *file = fopen(cubin_path, "rb");
+    assert_non_null(file);
+    enum { MOST_BYTES = 1 << 20 };
+    void *image = calloc(1, MOST_BYTES);
+    assert_non_null(image);
+    assert_true(fread(image, 1, MOST_BYTES, file) > 0);
+    fclose(file);
+    return image;
+}
+
+/* ROWS × COLUMNS of f16 as a tensor of four dimensions, swizzled by 128 bytes. */
+static CUtensorMap make_map(void *memory, unsigned rows)
+{
+    static __typeof__(cuTensorMapEncodeTiled) *encode;
+    if (!encode) {
+        const char *given = getenv("FLASHCORE_CUDA_DRIVER");
+        void *library = dlopen(given ? given : "libcuda.so.1", RTLD_NOW);
+        assert_non_null(library);
+        *(void **)&encode = dlsym(library, "cuTensorMapEncodeTiled");
+        assert_non_null(encode);
+    }
+    const cuuint64_t sizes[4] = {COLUMNS, rows, 1, 1};
+    const cuuint64_t strides[3] = {TILE_BYTES / ROWS, TILE_BYTES, TILE_BYTES};
+    const cuuint32_t box[4] = {COLUMNS, ROWS, 1, 1}, steps[4] = {1, 1, 1, 1};
+    CUtensorMap map;
+    expect_success(encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, memory, sizes, strides, box,
+                          steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                          CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                   "making a tensor map");
+    return map;
+}
+
+static void open_device(device *d)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    CUcontext context;
+    assert_non_null(cuda);
+    expect_success(cuda->primary_retain(&context, 0), "taking the context");
+    expect_success(cuda->context_push(context), "making it current");
+    expect_success(cuda->module_load(&d->module, read_cubin()), "loading the kernels");
+    expect_success(cuda->memory_allocate(&d->input, INPUT_BYTES), "input");
+    expect_success(cuda->memory_allocate(&d->output, OUTPUT_FLOATS * sizeof(float)), "output");
+    for (int i = 0; i < 4 * ROWS * COLUMNS; i++)
+        d->tiles[i / (ROWS * COLUMNS)][i % (ROWS * COLUMNS)] =
+            fc_f16_from_double((i * 7919 % 33 - 16) / 8.0);
+    expect_success(cuda->copy_to_device(d->input, d->tiles, sizeof d->tiles), "upload");
+    char *input = (char *)(uintptr_t)d->input;
+    d->left = make_map(input, ROWS);
+    d->right = make_map(input + TILE_BYTES, ROWS);
+    d->out_map = make_map((void *)(uintptr_t)d->output, ROWS);
+}
+
+static void close_device(device *d)
+{
+    fc_cuda()->memory_free(d->input);
+    fc_cuda()->memory_free(d->output);
+    CUcontext popped;
+    fc_cuda()->context_pop(&popped);
+}
+
+typedef struct kernel_test {
+    const char *kernel; /* "scores" */
+    unsigned threads, blocks;
+    unsigned shared_bytes;
+} kernel_test;
+
+static CUresult launch(device *d, const kernel_test *test, const char *prefix, const void *input)
+{
+    const fc_cuda_driver *cuda = fc_cuda();
+    char name[96];
+    CUfunction function;
+    snprintf(name, sizeof name, "%s_%s", prefix, test->kernel);
+    expect_success(cuda->module_function(&function, d->module, name), name);
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {test->blocks, 1, 1}};
+    const CUlaunchConfig config = {.gridDimX = test->blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = test->threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = test->shared_bytes,
+                                   .attrs = &cluster,
+                                   .numAttrs = test->blocks > 1};
+    kernel_args args = {.input = input, .output = (float *)(uintptr_t)d->output};
+    memcpy(&args.left, &d->left, sizeof args.left);
+    memcpy(&args.right, &d->right, sizeof args.right);
+    memcpy(&args.result, &d->out_map, sizeof args.result);
+    void *parameters[] = {&args};
+    CUresult result = cuda->launch(&config, function, parameters, NULL);
+    if (result == CUDA_SUCCESS)
+        result = cuda->copy_to_host(d->result, d->output, sizeof d->result);
+    return result;
+}
+
+/* Shared memory is as much as the structs of the kernels need, and no more. */
+static const kernel_test scores = {"scores", 128, 1, 2 * TILE_BYTES + 8};
+static const kernel_test values = {"values", 128, 1, TILE_BYTES};
+static const kernel_test pipeline = {"pipeline", 64, 1, STAGES *(ROW_FLOATS * 4 + 16)};
+static const kernel_test cluster_sum = {"cluster", 32, 2, TILE_BYTES + 2 * 128 + 16};
+static const kernel_test box = {"box", 128, 1, TILE_BYTES + 8};
+static const kernel_test basic = {"basic", 128, 1, 65 * 4};
+
+/* 2. What right kernels compute. */
+
+static float value(const device *d, int tile, int row, int column)
+{
+    return fc_f16_to_float(d->tiles[tile][row * COLUMNS + column]);
+}
+
+static void expect_product(const device *d, bool across)
+{
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            float sum = 0;
+            for (int k = 0; k < COLUMNS; k++)
+                sum += value(d, 0, row, k) *
+                       (across ? value(d, 1, k, column) : value(d, 1, column, k));
+            /* Sums of so few multiples of 1/64 are exact in any order. */
+            if (d->result[row * COLUMNS + column] != sum)
+                fail_msg("row %d column %d is %g, expected %g", row, column,
+                         (double)d->result[row * COLUMNS + column], (double)sum);
+        }
+}
+
+static void run_right(device *d, const kernel_test *test)
+{
+    expect_success(launch(d, test, "right", (const void *)(uintptr_t)d->input), test->kernel);
+}
+
+static void test_boxes_are_multiplied_where_they_lie(void **state)
+{
+    run_right(*state, &scores);
+    expect_product(*state, false);
+}
+
+static void test_values_run_across_the_sum(void **state)
+{
+    run_right(*state, &values);
+    expect_product(*state, true);
+}
+
+static void test_rows_go_through_stages(void **state)
+{
+    device *d = *state;
+    run_right(d, &pipeline);
+    const float *input = (const float *)d->tiles;
+    for (int i = 0; i < ROW_FLOATS; i++) {
+        float sum = 0;
+        for (int row = 0; row < PIPELINE_ROWS; row++)
+            sum += input[row * ROW_FLOATS + i];
+        assert_memory_equal(&d->result[i], &sum, sizeof sum);
+    }
+}
+
+static void test_blocks_of_a_cluster_reach_each_other(void **state)
+{
+    device *d = *state;
+    run_right(d, &cluster_sum);
+    for (int rank = 0; rank < 2; rank++)
+        for (int lane = 0; lane < 32; lane++) {
+            const float *result = d->result + 96 * (size_t)rank;
+            /* The first chunk of row r lies at chunk r % 8. */
+            const int column = lane % 8 * 8;
+            const int bits = d->tiles[0][lane * COLUMNS + column] & 0x3ff;
+            assert_int_equal((int)result[lane], (1 - rank) * 100 + lane);
+            assert_int_equal((int)result[32 + lane], 1000 + (1 - rank) * 100 + lane);
+            assert_int_equal((int)result[64 + lane], bits);
+        }
+}
+
+static void test_a_box_over_the_end_is_filled_with_zeros(void **state)
+{
+    device *d = *state;
+    run_right(d, &box);
+    const uint16_t *result = (const uint16_t *)d->result;
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            const int inside = row + 40 < ROWS;
+            const uint16_t was = inside ? d->tiles[0][(row + 40) * COLUMNS + column] : 0;
+            assert_int_equal(result[row * COLUMNS + column], (uint16_t)(was + 1));
+        }
+}
+
+static void test_barriers_and_warps(void **state)
+{
+    device *d = *state;
+    run_right(d, &basic);
+    for (int thread = 0; thread < 128; thread++) {
+        const int handed = thread < 64 ? 0 : (127 - thread) + (127 - (thread ^ 1));
+        assert_int_equal((int)d->result[thread], handed + 128 * 1000 + 14 * 1000000);
+    }
+}
+
+/* 3. What is reported. */
+
+typedef struct broken_kernel {
+    const char *prefix;
+    const kernel_test *test;
+    const char *says;     /* NULL: a wrong answer */
+    const char *says_too; /* NULL: nothing more */
+} broken_kernel;
+
+static const broken_kernel broken_kernels[] = {
+    {"copy_not_waited_for", &scores, "uninitialised", "hopper.cu:"},
+    {"too_many_bytes_expected", &scores, "deadlock", "lacks 0 arrivals and 16 bytes"},
+    {"wrong_stride", &scores, NULL, NULL},
+    {"wrong_swizzle", &scores, NULL, NULL},
+    {"product_not_waited_for", &scores, "unfinished wgmma", "hopper.cu:"},
+    {"no_proxy_fence", &values, "missing proxy fence", "hopper.cu:"},
+    {"no_proxy_fence", &box, "missing proxy fence", "hopper.cu:"},
+    {"overwritten_during_store", &box, "unfinished read", "hopper.cu:"},
+    {"phase_not_flipped", &pipeline, "unfinished copy", "hopper.cu:"},
+    {"stage_not_free", &pipeline, "arrives once more than a phase takes", "hopper.cu:"},
+    {"no_cluster_barrier", &cluster_sum, "race", "hopper.cu:"},
+    {"left_too_early", &cluster_sum, "block has left", "hopper.cu:"},
+    {"barrier_count_differs", &basic, "barrier mismatch", "basic.cu:"},
+    {"barrier_not_reached", &basic, "deadlock", "waits at barrier 1, where 96 of 128 threads came"},
+    {"lane_not_in_mask", &basic, "which is not among lanes 7fffffff", "basic.cu:"},
+    {"lane_has_left", &basic, "deadlock", "which has left the kernel"},
+    {"warp_diverged", &basic, "divergence", "basic.cu:"},
+    {"atomic_and_plain", &basic, "race", "basic.cu:"},
+    {"past_shared_memory", &basic, "out of bounds", "of shared memory at offset"},
+    {"misaligned_shared", &basic, "misaligned", "shared memory at offset 4"},
+    {"wrote_input_guard", &basic, "out of bounds", "global memory"},
+};
+
+static bool is_right_product(const device *d)
+{
+    float sum = 0;
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            sum = 0;
+            for (int k = 0; k < COLUMNS; k++)
+                sum += value(d, 0, row, k) * value(d, 1, column, k);
+            if (d->result[row * COLUMNS + column] != sum)
+                return false;
+        }
+    return true;
+}
+
+static bool is_reported(device *d, const broken_kernel *broken)
+{
+    /* A guard behind the first 128 floats, for what writes past them. */
+    const emu_control *emulator = fc_cuda_emulator();
+    const void *guard = (const char *)(uintptr_t)d->output + 512;
+    const bool guarded = strcmp(broken->prefix, "wrote_input_guard") == 0;
+    if (guarded)
+        emulator->fence(guard, 16, true);
+    const CUresult result =
+        launch(d, broken->test, broken->prefix, (const void *)(uintptr_t)d->input);
+    if (guarded)
+        emulator->fence(guard, 16, false);
+    const char *said = result == CUDA_SUCCESS ? "nothing" : emulator->report();
+    const bool caught = broken->says ? strstr(said, broken->says) && strstr(said, broken->says_too)
+                                     : result == CUDA_SUCCESS && !is_right_product(d);
+    if (!caught)
+        print_error("%s of %s says %s\n", broken->prefix, broken->test->kernel, said);
+    return caught;
+}
+
+static void test_every_broken_kernel_is_reported(void **state)
+{
+    int missed = 0;
+    for (size_t i = 0; i < sizeof broken_kernels / sizeof broken_kernels[0]; i++)
+        missed += !is_reported(*state, &broken_kernels[i]);
+    assert_int_equal(missed, 0);
+}
+
+/* The same at random moments, in place of the latest: right kernels stay right. */
+static void test_right_kernels_stay_right_at_random_moments(void **state)
+{
+    device *d = *state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        fc_cuda_emulator()->seed(seed);
+        run_right(d, &scores);
+        expect_product(d, false);
+        test_rows_go_through_stages(state);
+        test_blocks_of_a_cluster_reach_each_other(state);
+        test_barriers_and_warps(state);
+    }
+    fc_cuda_emulator()->seed(0);
+}
+
+static int set_up(void **state)
+{
+    static device d;
+    *state = &d;
+    open_device(&d);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    close_device(*state);
+    return 0;
+}
+
+int main(int argument_count, char **arguments)
+{
+    const struct CMUnitTest right[] = {
+        cmocka_unit_test(test_boxes_are_multiplied_where_they_lie),
+        cmocka_unit_test(test_values_run_across_the_sum),
+        cmocka_unit_test(test_rows_go_through_stages),
+        cmocka_unit_test(test_blocks_of_a_cluster_reach_each_other),
+        cmocka_unit_test(test_a_box_over_the_end_is_filled_with_zeros),
+    };
+    const struct CMUnitTest emulated[] = {
+        cmocka_unit_test(test_barriers_and_warps),
+        cmocka_unit_test(test_right_kernels_stay_right_at_random_moments),
+        cmocka_unit_test(test_every_broken_kernel_is_reported),
+    };
+    cubin_path = argument_count > 1 ? arguments[1] : NULL;
+    int failed = cmocka_run_group_tests(right, set_up, tear_down);
+    if (!cubin_path)
+        failed += cmocka_run_group_tests(emulated, set_up, tear_down);
+    return failed;
+}
