@@ -87,7 +87,7 @@ wheel: build/venv-wheel/ready
 	build/venv-wheel/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--wheel-dir build/dist-local --config-settings=build-dir=build/wheel \
 		--config-settings=cmake.define.FC_CUDA_CACHE=$(CURDIR)/build/cuda-cache .
-	PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel --quiet repair \
+	PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
 		--wheel-dir build/dist build/dist-local/*.whl
 	build/venv-wheel/bin/abi3audit --strict --summary build/dist/*.whl
 

@@ -14,6 +14,9 @@
 
 enum { MOST_KERNEL_NAME = 160, MOST_LIBRARIES = 8 };
 
+static uint64_t seed; /* FLASHCORE_EMU_SEED, until a control sets another */
+static bool counting;
+
 /* 1. Kernels. Images are not read, beyond what kind they are. */
 
 typedef struct function {
@@ -47,8 +50,10 @@ static int library_count;
 static CUresult open_libraries(void)
 {
     const char *given = getenv("FLASHCORE_EMU_KERNELS");
+    const char *given_seed = getenv("FLASHCORE_EMU_SEED");
     char paths[4096], *rest = paths;
     Dl_info self;
+    seed = given_seed ? strtoull(given_seed, NULL, 10) : 0;
     snprintf(paths, sizeof paths, "%s", given ? given : "");
     for (char *path; library_count < MOST_LIBRARIES - 1 && (path = strtok_r(rest, ":", &rest));) {
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -122,9 +127,6 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunct
 }
 
 /* 2. Launches. */
-
-static uint64_t seed;
-static bool counting;
 
 static unsigned cluster_of(const CUlaunchConfig *config)
 {

@@ -211,14 +211,14 @@ static void test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(
     char path[JIT_FIXTURE_PATH];
     int directory = open_cache();
     store(directory, 'a');
-    leave_draft("draft-1-0", 2 * 3600);
-    leave_draft("draft-1-1", 2 * 3600);
+    leave_draft("draft-1-0", 7200);
+    leave_draft("draft-1-1", 7200);
     leave_draft("draft-1-2", 60);
     store(directory, 'b');
     assert_true(load(directory, 'a'));
     assert_true(load(directory, 'b'));
     assert_int_equal(jit_fixture_count_files(path), 3);
-    leave_draft("draft-1-2", 2 * 3600);
+    leave_draft("draft-1-2", 7200);
     store(directory, 'b');
     assert_int_equal(jit_fixture_count_files(path), 2);
     jit_cache_close(directory);

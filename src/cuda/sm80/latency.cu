@@ -336,13 +336,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const key_limits limits = limits_of_rows(&args, &share, first_row, WARP_ROWS);
     const int first_key = max(limits.first / WARP_KEYS * WARP_KEYS, split * args.keys_per_split);
     const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale) * LOG2_E;
-    key_stream stream = {
-        .k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0),
-        .v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0),
-        .slots = shared->slots[warp_id()][0],
-        .next_key = first_key + warp_id() * WARP_KEYS,
-        .end_key = min(limits.end, (split + 1) * args.keys_per_split),
-    };
+    key_stream stream;
+    stream.k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0);
+    stream.v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0);
+    stream.slots = shared->slots[warp_id()][0];
+    stream.next_key = first_key + warp_id() * WARP_KEYS;
+    stream.end_key = min(limits.end, (split + 1) * args.keys_per_split);
+    stream.fill_slot = stream.use_slot = 0;
 
     copy_queries(&args, &share, shared->q, WARP_ROWS, HEAD_DIM, first_row, thread_id(), THREADS);
     cp_async_commit();
