@@ -18,7 +18,7 @@ static bool is_too_large(const fc_attention *problem)
  * checked. Tensors are dense again: other heads and sequences were what the strides led to. */
 static fc_attention part_of(const fc_attention *problem)
 {
-    enum { MOST_ROWS = 1000 }; /* no whole number of tiles */
+    enum { MOST_ROWS = 1000, MOST_KEYS = 2000 }; /* no whole number of tiles */
     fc_attention part = *problem;
     part.batch = 1;
     part.q_heads = problem->q_heads / problem->kv_heads;
@@ -26,8 +26,8 @@ static fc_attention part_of(const fc_attention *problem)
     part.q_strides = part.k_strides = part.v_strides = part.out_strides = (fc_strides){0};
     if (is_too_large(&part) && part.q_length > MOST_ROWS)
         part.q_length = MOST_ROWS;
-    if (is_too_large(&part) && part.kv_length > 2 * MOST_ROWS)
-        part.kv_length = 2 * MOST_ROWS;
+    if (is_too_large(&part) && part.kv_length > MOST_KEYS)
+        part.kv_length = MOST_KEYS;
     if (part.packed_q)
         part.packed_q_rows = part.q_length;
     if (part.packed_kv)
@@ -56,8 +56,7 @@ static void check(fc_context *context, const fc_plan *plan, cli_measurement *mea
     fc_case c;
     fc_context *part_context = NULL;
     measurement->checked_part = is_too_large(&measurement->problem);
-    if (measurement->checked_part &&
-        make_part_context(context, plan, &part_context) != FC_OK) {
+    if (measurement->checked_part && make_part_context(context, plan, &part_context) != FC_OK) {
         snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
         measurement->check.outcome = CHECK_FAILED;
         return;

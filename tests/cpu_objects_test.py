@@ -54,8 +54,15 @@ def check_patterns():
 DATA_ONLY = ("jit_sources.c.o", "variants.c.o", "images.S.o")
 
 
+def extensions(objdump, path):
+    """LLVM's objdump names an instruction only where it is told that there are such."""
+    if architecture(objdump, path) != "aarch64" or "LLVM" not in run(objdump, "--version"):
+        return []
+    return ["--mattr=+bf16,+i8mm,+fullfp16,+fp16fml,+dotprod,+sve"]
+
+
 def leaks(objdump, path, pattern):
-    text = run(objdump, "-d", "--no-show-raw-insn", path)
+    text = run(objdump, "-d", "--no-show-raw-insn", *extensions(objdump, path), path)
     assert "Disassembly" in text or path.endswith(DATA_ONLY), f"{path} holds no code"
     return [line.strip() for line in text.splitlines() if pattern.search(line)]
 

@@ -113,8 +113,8 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     const int64_t rows = p->q_length * packed_heads(p, PREFILL_ROWS);
     if (p->batch_invariant)
         return rows <= LATENCY_ROWS;
-    return rows <= LATENCY_ROWS || 2 * p->batch * heads * divide_up(rows, PREFILL_ROWS) <
-                                   context->cuda->multiprocessors;
+    return rows <= LATENCY_ROWS ||
+           2 * p->batch * heads * divide_up(rows, PREFILL_ROWS) < context->cuda->multiprocessors;
 }
 
 /* ---- Variants ---- */
@@ -141,8 +141,9 @@ static bool writes_in_chunks(const fc_attention *p)
 
 static bool is_plain(const fc_attention *p)
 {
-    return reads_in_chunks(p) && writes_in_chunks(p) && !p->paged && !p->has_alibi && !p->has_bias && !p->has_mask &&
-           p->softcap == 0 && p->dropout_p == 0 && larger_dim(p) <= 256;
+    return reads_in_chunks(p) && writes_in_chunks(p) && !p->paged && !p->has_alibi &&
+           !p->has_bias && !p->has_mask && p->softcap == 0 && p->dropout_p == 0 &&
+           larger_dim(p) <= 256;
 }
 
 static int dim_of_variant(const fc_attention *p)
@@ -428,8 +429,8 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     const int64_t packed = args.packed_heads.divisor;
     const int64_t tiles = divide_up(p->q_length * packed, function->shape.query_tile);
     FC_TRY(launch(plan, function, &args,
-                  tiles * args.splits.divisor * args.more.value_slices.divisor,
-                  p->q_heads / packed, stream));
+                  tiles * args.splits.divisor * args.more.value_slices.divisor, p->q_heads / packed,
+                  stream));
     return s->merge ? launch(plan, s->merge, &args,
                              divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
                     : FC_OK;

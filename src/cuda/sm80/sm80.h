@@ -1,5 +1,5 @@
-/* sm80.h: attention for compute capability 8.0 and newer: Ampere, Ada (the L4) and what comes after.
- * docs/kernels/sm80.md. */
+/* sm80.h: attention for compute capability 8.0 and newer: Ampere, Ada (the L4) and what comes
+ * after. docs/kernels/sm80.md. */
 #ifndef FC_CUDA_SM80_H
 #define FC_CUDA_SM80_H
 
