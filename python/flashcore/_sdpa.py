@@ -19,6 +19,7 @@ logger = logging.getLogger("flashcore")
 _pytorch = torch.nn.functional.scaled_dot_product_attention
 _fallback: ContextVar[bool] = ContextVar("flashcore_fallback", default=False)
 _logged: set[str] = set()
+LARGEST_DIM = 576  # flashcore.h
 
 
 def scaled_dot_product_attention(
@@ -36,21 +37,19 @@ def scaled_dot_product_attention(
 
     What FlashCore has no kernel for raises NotImplementedError; inside fallback_to_pytorch() it
     goes to PyTorch, and is logged."""
-    if attn_mask is None and not dropout_p and eager(query, key, value) and query.dim() == 4:
-        heads = query.size(1)
-        if key.dim() == 4 and (enable_gqa or key.size(1) == heads == value.size(1)):
-            square = not is_causal or query.size(2) == key.size(2)
-            try:
-                return _C.attention_here(
-                    query,
-                    key,
-                    value,
-                    causal=is_causal,
-                    scale=scale,
-                    diagonal="bottom_right" if square else "top_left",
-                )
-            except (NotImplementedError, ValueError, TypeError):
-                pass  # told below, or a shape that has to be broadcast first
+    if attn_mask is None and not dropout_p and eager(query, key, value):
+        try:
+            return _C.attention_here(
+                query,
+                key,
+                value,
+                causal=is_causal,
+                scale=scale,
+                diagonal="top_left",
+                grouped=enable_gqa,
+            )
+        except (NotImplementedError, ValueError, TypeError):
+            pass  # told below, or a shape that has to be broadcast first
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if has_torch_function((query, key, value)):
         return handle_torch_function(scaled_dot_product_attention, (query, key, value), *arguments)
@@ -75,23 +74,21 @@ def _sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     _check(query, key, value, attn_mask, is_causal)
     lead = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     q, k, v = _with_heads(query, key, value, lead, enable_gqa)
-    batch = lead.numel()
-    options: dict[str, Any] = {"causal": is_causal, "scale": scale}
-    if is_causal and q.size(-2) != k.size(-2):
-        options["diagonal"] = "top_left"
+    if q.size(-3) == 0 or v.size(-1) == 0:
+        return q @ k.mT @ v  # nothing to compute, of the right shape
+    options: dict[str, Any] = {"causal": is_causal, "scale": scale, "diagonal": "top_left"}
     if attn_mask is not None:
         name = "mask" if attn_mask.dtype == torch.bool else "bias"
         options[name] = _mask_for_batch(attn_mask, lead, k.size(-2))
     if dropout_p:
         options["dropout_p"] = dropout_p
         options["dropout_state"] = torch.randint(2**62, (2,), dtype=torch.int64, device="cpu")
-    flat = [x.reshape(batch, *x.shape[-3:]) if x.dim() != 4 else x for x in (q, k, v)]
+    flat = [x if len(lead) == 1 else x.reshape(lead.numel(), *x.shape[-3:]) for x in (q, k, v)]
     flat = [x.contiguous() if x.size(-1) > 1 and x.stride(-1) == 0 else x for x in flat]
     out, _ = torch.ops.flashcore.attention(*flat, **options)
-    shape = query.shape[:-3] if query.dim() > 2 else ()
-    if query.dim() == 2 and q.dim() == 3 and not lead and q.size(0) == 1:
-        return out.reshape(out.shape[-2:])
-    return out if q.dim() == 4 and shape == lead else out.reshape(*lead, *out.shape[1:])
+    if query.dim() == key.dim() == value.dim() == 2:
+        return out[0, 0]
+    return out if len(lead) == 1 else out.reshape(*lead, *out.shape[1:])
 
 
 def _check(query, key, value, attn_mask, is_causal) -> None:
@@ -106,6 +103,8 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
         raise NotImplementedError(f"there is no attention of {query.dtype}")
     if min(query.dim(), key.dim(), value.dim()) < 2:
         raise ValueError("query, key and value need at least 2 dimensions")
+    if max(query.size(-1), value.size(-1)) > LARGEST_DIM:
+        raise NotImplementedError(f"head dimensions over {LARGEST_DIM} are not served")
     if attn_mask is None:
         return
     if is_causal:

@@ -9,6 +9,12 @@ from torch import Tensor
 
 from . import _C
 
+if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 5):
+    raise ImportError(
+        f"flashcore.torch needs PyTorch 2.5 or newer, this is {torch.__version__}; "
+        "flashcore.attention works with any"
+    )
+
 _TENSORS = (
     "bias mask alibi sinks cu_seqlens_q cu_seqlens_kv kv_lengths page_table q_scale k_scale "
     "v_scale dropout_state"

@@ -41,7 +41,8 @@
     X(return_lse)           \
     X(return_dbias)         \
     X(return_dsinks)        \
-    X(stream)
+    X(stream)               \
+    X(grouped)
 
 #define PARAMETER_NUMBER(name) P_##name,
 enum {

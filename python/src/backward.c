@@ -6,7 +6,8 @@ static const uint8_t positional[] = {P_dout, P_q, P_k, P_v, P_out, P_lse};
 static const signature backward_signature = {.function = "attention_backward",
                                              .positional = positional,
                                              .positional_count = 6,
-                                             .refused = PARAMETER_BIT(return_lse)};
+                                             .refused = PARAMETER_BIT(return_lse) |
+                                                        PARAMETER_BIT(grouped)};
 
 enum { DQ, DK, DV, DBIAS, DSINKS, RESULTS };
 

@@ -245,6 +245,14 @@ static int read_kv(call *c)
     return read_kv_length(c);
 }
 
+/* Where rows and keys are equally many both corners are one; then there is one plan, too. */
+static void unify_diagonal(fc_attention *p)
+{
+    const bool one_length = !p->packed_q && !p->packed_kv && !p->has_kv_lengths;
+    if (one_length && p->q_length == p->kv_length)
+        p->diagonal = FC_BOTTOM_RIGHT;
+}
+
 int call_open(call *c)
 {
     c->opened = 0;
@@ -252,9 +260,10 @@ int call_open(call *c)
     c->buffers = fc_buffers_init();
     c->framework = framework_of(c->values[P_q]);
     if (!c->framework || open_tensors(c) != 0 || read_layout(c) != 0 || read_q(c) != 0 ||
-        read_kv(c) != 0 || call_read_numbers(c) != 0)
+        read_kv(c) != 0 || call_read_numbers(c) != 0 || call_read_extras(c) != 0)
         return -1;
-    return call_read_extras(c);
+    unify_diagonal(&c->problem);
+    return 0;
 }
 
 void call_close(call *c)

@@ -3,11 +3,16 @@
 #include "run.h"
 
 static const uint8_t positional[] = {P_q, P_k, P_v};
+#define PARAMETERS_OF_BACKWARD \
+    (PARAMETER_BIT(dout) | PARAMETER_BIT(return_dbias) | PARAMETER_BIT(return_dsinks))
 const signature forward_signature = {.function = "attention",
                                      .positional = positional,
                                      .positional_count = 3,
-                                     .refused = PARAMETER_BIT(dout) | PARAMETER_BIT(return_dbias) |
-                                                PARAMETER_BIT(return_dsinks)};
+                                     .refused = PARAMETERS_OF_BACKWARD | PARAMETER_BIT(grouped)};
+static const signature here_signature = {.function = "attention_here",
+                                         .positional = positional,
+                                         .positional_count = 3,
+                                         .refused = PARAMETERS_OF_BACKWARD};
 
 static PyObject *requires_grad; /* the attribute's name */
 
@@ -85,6 +90,21 @@ static PyObject *result_object(const call *c, output *o, int parameter, int resu
     return result == 0 ? c->values[parameter] : NULL;
 }
 
+/* grouped= is given where PyTorch's rules hold: one type, and as many heads unless it is true. */
+static int check_pytorchs_rules(const call *c)
+{
+    int32_t grouped;
+    if (!call_has(c, P_grouped))
+        return 0;
+    if (call_flag(c, P_grouped, &grouped) != 0)
+        return -1;
+    const fc_attention *p = &c->problem;
+    if (p->q_type == p->kv_type && (grouped || p->q_heads == p->kv_heads))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "q and k have different types or numbers of heads");
+    return -1;
+}
+
 static PyObject *run_forward(call *c)
 {
     int32_t return_lse = 0;
@@ -92,6 +112,8 @@ static PyObject *run_forward(call *c)
     int result = call_open(c);
     if (result == 0)
         result = call_flag(c, P_return_lse, &return_lse);
+    if (result == 0)
+        result = check_pytorchs_rules(c);
     if (result == 0)
         result = prepare_out(c, &out);
     if (result == 0)
@@ -109,28 +131,26 @@ static PyObject *run_forward(call *c)
     return both;
 }
 
-static PyObject *attend(PyObject *const *given, Py_ssize_t count, PyObject *names, bool divertible)
-{
-    call c;
-    if (arguments_parse(&forward_signature, given, count, names, c.values) != 0)
-        return NULL;
-    PyObject *diversion = divertible ? find_diversion(c.values) : NULL;
-    if (diversion)
-        return call_diversion(diversion, given, count, names);
-    return PyErr_Occurred() ? NULL : run_forward(&c);
-}
-
 PyObject *attention(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     (void)module;
-    return attend(given, count, names, true);
+    call c;
+    if (arguments_parse(&forward_signature, given, count, names, c.values) != 0)
+        return NULL;
+    PyObject *diversion = find_diversion(c.values);
+    if (diversion)
+        return call_diversion(diversion, given, count, names);
+    return PyErr_Occurred() ? NULL : run_forward(&c);
 }
 
 PyObject *attention_here(PyObject *module, PyObject *const *given, Py_ssize_t count,
                          PyObject *names)
 {
     (void)module;
-    return attend(given, count, names, false);
+    call c;
+    if (arguments_parse(&here_signature, given, count, names, c.values) != 0)
+        return NULL;
+    return run_forward(&c);
 }
 
 int forward_prepare(void)

@@ -27,6 +27,8 @@ SHAPES = {
     "no rows": ((2, 3, 0, 8), (2, 3, 4, 8), (2, 3, 4, 8)),
     "no keys": ((2, 3, 4, 8), (2, 3, 0, 8), (2, 3, 0, 8)),
     "no batches": ((0, 3, 4, 8),) * 3,
+    "no heads": ((2, 0, 4, 8),) * 3,
+    "no values": ((2, 3, 4, 8), (2, 3, 4, 8), (2, 3, 4, 0)),
 }
 MASKS = ["none", "causal", "bool", "float", "bool row", "float column", "bool of a batch"]
 
@@ -72,6 +74,7 @@ def test_sdpa_refuses_what_pytorch_refuses(device):
     for arguments in [
         (q, k, k),  # grouped heads without enable_gqa
         (q, q.half(), q),
+        (q, q.half(), q.half()),
         (q, q, q, mask.int()),
         (q, q[..., :4], q),
     ]:
