@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum bulk_kind { BULK_ROW, BULK_BOX, BULK_WORD } bulk_kind;
+typedef enum bulk_kind { BULK_ROW, BULK_BOX, BULK_WORDS } bulk_kind;
 
 struct emu_bulk {
     emu_bulk *next;
@@ -24,7 +24,7 @@ struct emu_bulk {
     emu_mbarrier *barrier;       /* of a load */
     uint32_t group;              /* of a store */
     const unsigned char *global; /* of a row */
-    uint32_t word;
+    emu_uint4 words;
     emu_tensor_map map;
     int coordinates[EMU_TENSOR_DIMS];
 };
@@ -137,19 +137,31 @@ void emu_tensor_store(const void *map, const void *shared, int dim, int row, int
     enqueue(copy);
 }
 
-void emu_store_cluster_async(unsigned address, unsigned value, unsigned barrier_address)
+static void store_async(unsigned address, emu_uint4 value, unsigned bytes, unsigned barrier_address,
+                        uintptr_t pc)
 {
     emu_fiber *self = emu_self;
-    const uintptr_t pc = EMU_CALLER;
     void *barrier = emu_cluster_pointer(self, barrier_address, pc);
-    enqueue((emu_bulk){.kind = BULK_WORD,
+    if (address % bytes)
+        report(self, "is not aligned to its size", pc);
+    enqueue((emu_bulk){.kind = BULK_WORDS,
                        .loads = true,
                        .by = self,
                        .pc = pc,
                        .shared = emu_cluster_pointer(self, address, pc),
-                       .bytes = sizeof value,
+                       .bytes = bytes,
                        .barrier = emu_mbarrier_find(self, barrier, pc),
-                       .word = value});
+                       .words = value});
+}
+
+void emu_store_cluster_async(unsigned address, unsigned value, unsigned barrier_address)
+{
+    store_async(address, (emu_uint4){value}, sizeof value, barrier_address, EMU_CALLER);
+}
+
+void emu_store_cluster_async_16(unsigned address, emu_uint4 value, unsigned barrier_address)
+{
+    store_async(address, value, sizeof value, barrier_address, EMU_CALLER);
 }
 
 /* 2. Completing. */
@@ -158,8 +170,8 @@ static void move_bytes(const emu_bulk *copy)
 {
     if (copy->kind == BULK_ROW)
         memcpy(copy->shared, copy->global, copy->bytes);
-    else if (copy->kind == BULK_WORD)
-        memcpy(copy->shared, &copy->word, copy->bytes);
+    else if (copy->kind == BULK_WORDS)
+        memcpy(copy->shared, &copy->words, copy->bytes);
     else
         emu_box_move(&copy->map, copy->coordinates, copy->shared,
                      (uint32_t)copy->offset + EMU_SHARED_BASE, copy->loads);

@@ -37,25 +37,38 @@ static void end_phase(emu_machine *machine)
             emu_make_ready(&machine->fibers[i]);
 }
 
-void emu_cluster_arrive(const char *file, int line)
+/* Only an arrival that releases tells the others what was done before it. */
+static void arrive(const emu_visit *visit, bool releases)
 {
     emu_fiber *self = emu_self;
     emu_machine *machine = self->machine;
-    const emu_visit visit = {
-        .collective = EMU_CLUSTER_ARRIVE, .mask = EMU_ALL_LANES, .place = {file, line, EMU_CALLER}};
-    if (!emu_meet(self, &visit))
+    if (!emu_meet(self, visit))
         return;
     if (self->warp->cluster_arrivals > machine->cluster_phase)
         report(self, "arrives twice without waiting");
     self->warp->cluster_arrivals++;
     machine->cluster_arrived += EMU_LANES;
     machine->counts.totals.barriers++;
-    for (int lane = 0; lane < EMU_LANES; lane++)
+    for (int lane = 0; releases && lane < EMU_LANES; lane++)
         emu_gather_add(&machine->vectors, &machine->cluster_gather,
                        &self->warp->lanes[lane].knowledge, self->warp->lanes[lane].number);
     if (machine->cluster_arrived == machine->thread_count)
         end_phase(machine);
     emu_dismiss(self->warp, EMU_ALL_LANES);
+}
+
+void emu_cluster_arrive(const char *file, int line)
+{
+    const emu_visit visit = {
+        .collective = EMU_CLUSTER_ARRIVE, .mask = EMU_ALL_LANES, .place = {file, line, EMU_CALLER}};
+    arrive(&visit, true);
+}
+
+void emu_cluster_arrive_relaxed(const char *file, int line)
+{
+    const emu_visit visit = {
+        .collective = EMU_CLUSTER_ARRIVE, .mask = EMU_ALL_LANES, .place = {file, line, EMU_CALLER}};
+    arrive(&visit, false);
 }
 
 void emu_cluster_wait(const char *file, int line)

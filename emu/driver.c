@@ -120,6 +120,11 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+bool emu_driver_has_context(void)
+{
+    return current != NULL;
+}
+
 EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 {
     *device = 0;

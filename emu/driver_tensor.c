@@ -1,4 +1,4 @@
-/* driver_tensor.c: cuTensorMapEncodeTiled. Refuses what the driver refuses, as far as kernels here
+/* driver_tensor.c: tensor maps. Refuses what the driver refuses, as far as kernels here
  * come near it. */
 #include "driver.h"
 
@@ -40,6 +40,8 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *result, CUtensorMapDataType 
                                        CUtensorMapFloatOOBfill fill)
 {
     (void)promotion;
+    if (!emu_driver_has_context())
+        return emu_driver_fail(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
     emu_tensor_map map = {.magic = EMU_TENSOR_MAP_MAGIC,
                           .dims = (uint8_t)dims,
                           .element_bytes = (uint8_t)bytes_of(type),
@@ -72,5 +74,19 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *result, CUtensorMapDataType 
     _Static_assert(sizeof map <= sizeof *result, "the map fits");
     memset(result, 0, sizeof *result);
     memcpy(result, &map, sizeof map);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *memory)
+{
+    emu_tensor_map known;
+    if (!emu_driver_has_context())
+        return emu_driver_fail(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+    memcpy(&known, map, sizeof known);
+    if (known.magic != EMU_TENSOR_MAP_MAGIC || (uintptr_t)memory % 16)
+        return emu_driver_fail(CUDA_ERROR_INVALID_VALUE,
+                               "no tensor map, or no address aligned to 16 bytes");
+    known.memory = memory;
+    memcpy(map, &known, sizeof known);
     return CUDA_SUCCESS;
 }

@@ -19,6 +19,11 @@ static __device__ __forceinline__ void cluster_arrive(EMU_HERE)
     emu_cluster_arrive(file, line);
 }
 
+static __device__ __forceinline__ void cluster_arrive_relaxed(EMU_HERE)
+{
+    emu_cluster_arrive_relaxed(file, line);
+}
+
 static __device__ __forceinline__ void cluster_wait(EMU_HERE)
 {
     emu_cluster_wait(file, line);
@@ -43,6 +48,12 @@ static __device__ __forceinline__ void store_cluster_async(unsigned address, uns
                                                            unsigned barrier_address)
 {
     emu_store_cluster_async(address, value, barrier_address);
+}
+
+static __device__ __forceinline__ void store_cluster_async_16(unsigned address, uint4 value,
+                                                              unsigned barrier_address)
+{
+    emu_store_cluster_async_16(address, value.whole, barrier_address);
 }
 
 static __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned barrier_address)

@@ -3,6 +3,7 @@
 #include "cpu/cpu.h"
 #include "cuda/ladder/ladder.h"
 #include "cuda/sm80/sm80.h"
+#include "cuda/sm90/sm90.h"
 #include "reference/reference.h"
 
 #include <stdio.h>
@@ -10,6 +11,8 @@
 /* Of the rows that accept a problem, the first that suits it runs it. */
 static const fc_kernel *const kernels[] = {
 #if FC_WITH_CUDA
+    &fc_sm90_latency,
+    &fc_sm90_prefill,
     &fc_sm80_latency,
     &fc_sm80_prefill,
     &fc_ladder_swizzle,

@@ -30,6 +30,8 @@
     X(function_get, cuFuncGetAttribute)                       \
     X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor) \
     X(launch, cuLaunchKernelEx)                               \
+    X(tensor_map_encode, cuTensorMapEncodeTiled)              \
+    X(tensor_map_replace, cuTensorMapReplaceAddress)          \
     X(memory_allocate, cuMemAlloc_v2)                         \
     X(memory_free, cuMemFree_v2)                              \
     X(copy_to_device, cuMemcpyHtoD_v2)                        \

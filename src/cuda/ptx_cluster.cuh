@@ -26,6 +26,12 @@ static __device__ __forceinline__ void cluster_arrive(void)
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
+/* Orders nothing but mbarriers made before a fence_mbarriers: cheap. */
+static __device__ __forceinline__ void cluster_arrive_relaxed(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 static __device__ __forceinline__ void cluster_wait(void)
 {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -61,6 +67,16 @@ static __device__ __forceinline__ void store_cluster_async(unsigned address, uns
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::
                      "r"(address),
                  "r"(value), "r"(barrier_address)
+                 : "memory");
+}
+
+/* 16 bytes of them; the address is a multiple of 16. */
+static __device__ __forceinline__ void store_cluster_async_16(unsigned address, uint4 value,
+                                                              unsigned barrier_address)
+{
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], "
+                 "{%1, %2, %3, %4}, [%5];" ::"r"(address),
+                 "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(barrier_address)
                  : "memory");
 }
 

@@ -14,6 +14,12 @@ static __device__ __forceinline__ uint4 load_global_16(const void *global)
     return chunk;
 }
 
+/* Has a value computed here, where the compiler would do it later. */
+static __device__ __forceinline__ void want_now(unsigned value)
+{
+    asm volatile("" ::"r"(value));
+}
+
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
 {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),

@@ -38,48 +38,85 @@ matrix_descriptor(const void *shared, int leading_bytes, int stride_bytes, int s
            (unsigned long long)(stride_bytes >> 4) << 32 | (unsigned long long)swizzle << 62;
 }
 
-#define WGMMA_SUMS_64(d)                                 \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),      \
-    "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),      \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),    \
-    "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),  \
-    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),  \
-    "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),  \
-    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),  \
-    "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-#define WGMMA_NAMES_64                                                                 \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
-#define WGMMA_SCORES_OPERANDS_64 "%32, %33, p, 1, 1, 0, 0;"
+/* The sums of 16 columns a lane has 8 of: as operands of an asm statement, and their names in it. */
+#define WGMMA_SUMS(d, i)                                             \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]),      \
+    "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WGMMA_NAMES_AT_0 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define WGMMA_NAMES_AT_8 "%8, %9, %10, %11, %12, %13, %14, %15"
+#define WGMMA_NAMES_AT_16 "%16, %17, %18, %19, %20, %21, %22, %23"
+#define WGMMA_NAMES_AT_24 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_NAMES_AT_32 "%32, %33, %34, %35, %36, %37, %38, %39"
+#define WGMMA_NAMES_AT_40 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_NAMES_AT_48 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define WGMMA_NAMES_AT_56 "%56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_NAMES_AT_64 "%64, %65, %66, %67, %68, %69, %70, %71"
+#define WGMMA_NAMES_AT_72 "%72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_NAMES_AT_80 "%80, %81, %82, %83, %84, %85, %86, %87"
+#define WGMMA_NAMES_AT_88 "%88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_NAMES_AT_96 "%96, %97, %98, %99, %100, %101, %102, %103"
+#define WGMMA_NAMES_AT_104 "%104, %105, %106, %107, %108, %109, %110, %111"
+#define WGMMA_NAMES_AT_112 "%112, %113, %114, %115, %116, %117, %118, %119"
+#define WGMMA_NAMES_AT_120 "%120, %121, %122, %123, %124, %125, %126, %127"
+
+#define WGMMA_SUMS_16(d) WGMMA_SUMS(d, 0)
+#define WGMMA_NAMES_16 WGMMA_NAMES_AT_0
+#define WGMMA_SUMS_32(d) WGMMA_SUMS_16(d), WGMMA_SUMS(d, 8)
+#define WGMMA_NAMES_32 WGMMA_NAMES_16 ", " WGMMA_NAMES_AT_8
+#define WGMMA_SUMS_48(d) WGMMA_SUMS_32(d), WGMMA_SUMS(d, 16)
+#define WGMMA_NAMES_48 WGMMA_NAMES_32 ", " WGMMA_NAMES_AT_16
+#define WGMMA_SUMS_64(d) WGMMA_SUMS_48(d), WGMMA_SUMS(d, 24)
+#define WGMMA_NAMES_64 WGMMA_NAMES_48 ", " WGMMA_NAMES_AT_24
+#define WGMMA_SUMS_80(d) WGMMA_SUMS_64(d), WGMMA_SUMS(d, 32)
+#define WGMMA_NAMES_80 WGMMA_NAMES_64 ", " WGMMA_NAMES_AT_32
+#define WGMMA_SUMS_96(d) WGMMA_SUMS_80(d), WGMMA_SUMS(d, 40)
+#define WGMMA_NAMES_96 WGMMA_NAMES_80 ", " WGMMA_NAMES_AT_40
+#define WGMMA_SUMS_112(d) WGMMA_SUMS_96(d), WGMMA_SUMS(d, 48)
+#define WGMMA_NAMES_112 WGMMA_NAMES_96 ", " WGMMA_NAMES_AT_48
+#define WGMMA_SUMS_128(d) WGMMA_SUMS_112(d), WGMMA_SUMS(d, 56)
+#define WGMMA_NAMES_128 WGMMA_NAMES_112 ", " WGMMA_NAMES_AT_56
+#define WGMMA_SUMS_144(d) WGMMA_SUMS_128(d), WGMMA_SUMS(d, 64)
+#define WGMMA_NAMES_144 WGMMA_NAMES_128 ", " WGMMA_NAMES_AT_64
+#define WGMMA_SUMS_160(d) WGMMA_SUMS_144(d), WGMMA_SUMS(d, 72)
+#define WGMMA_NAMES_160 WGMMA_NAMES_144 ", " WGMMA_NAMES_AT_72
+#define WGMMA_SUMS_176(d) WGMMA_SUMS_160(d), WGMMA_SUMS(d, 80)
+#define WGMMA_NAMES_176 WGMMA_NAMES_160 ", " WGMMA_NAMES_AT_80
+#define WGMMA_SUMS_192(d) WGMMA_SUMS_176(d), WGMMA_SUMS(d, 88)
+#define WGMMA_NAMES_192 WGMMA_NAMES_176 ", " WGMMA_NAMES_AT_88
+#define WGMMA_SUMS_208(d) WGMMA_SUMS_192(d), WGMMA_SUMS(d, 96)
+#define WGMMA_NAMES_208 WGMMA_NAMES_192 ", " WGMMA_NAMES_AT_96
+#define WGMMA_SUMS_224(d) WGMMA_SUMS_208(d), WGMMA_SUMS(d, 104)
+#define WGMMA_NAMES_224 WGMMA_NAMES_208 ", " WGMMA_NAMES_AT_104
+#define WGMMA_SUMS_240(d) WGMMA_SUMS_224(d), WGMMA_SUMS(d, 112)
+#define WGMMA_NAMES_240 WGMMA_NAMES_224 ", " WGMMA_NAMES_AT_112
+#define WGMMA_SUMS_256(d) WGMMA_SUMS_240(d), WGMMA_SUMS(d, 120)
+#define WGMMA_NAMES_256 WGMMA_NAMES_240 ", " WGMMA_NAMES_AT_120
+
+/* The operands after the sums, whose names depend on how many those are. */
+#define WGMMA_SCORES_64 "%32, %33, p, 1, 1, 0, 0;"
 #define WGMMA_SCORES_SWITCH_64 "%34"
-#define WGMMA_VALUES_OPERANDS_64 "{%32, %33, %34, %35}, %36, p, 1, 1, 1;"
+#define WGMMA_VALUES_64 "{%32, %33, %34, %35}, %36, p, 1, 1, 1;"
 #define WGMMA_VALUES_SWITCH_64 "%37"
-#define WGMMA_SUMS_128(d)                                \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),      \
-    "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),      \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),    \
-    "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),  \
-    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),  \
-    "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),  \
-    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),  \
-    "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),  \
-    "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),  \
-    "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),  \
-    "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),  \
-    "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),  \
-    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),  \
-    "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),  \
-    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),  \
-    "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-#define WGMMA_NAMES_128                                                                 \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "  \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
-#define WGMMA_SCORES_OPERANDS_128 "%64, %65, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_80 "%40, %41, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_SWITCH_80 "%42"
+#define WGMMA_VALUES_80 "{%40, %41, %42, %43}, %44, p, 1, 1, 1;"
+#define WGMMA_VALUES_SWITCH_80 "%45"
+#define WGMMA_SCORES_128 "%64, %65, p, 1, 1, 0, 0;"
 #define WGMMA_SCORES_SWITCH_128 "%66"
-#define WGMMA_VALUES_OPERANDS_128 "{%64, %65, %66, %67}, %68, p, 1, 1, 1;"
+#define WGMMA_VALUES_128 "{%64, %65, %66, %67}, %68, p, 1, 1, 1;"
 #define WGMMA_VALUES_SWITCH_128 "%69"
+#define WGMMA_SCORES_176 "%88, %89, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_SWITCH_176 "%90"
+#define WGMMA_VALUES_176 "{%88, %89, %90, %91}, %92, p, 1, 1, 1;"
+#define WGMMA_VALUES_SWITCH_176 "%93"
+#define WGMMA_SCORES_192 "%96, %97, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_SWITCH_192 "%98"
+#define WGMMA_VALUES_192 "{%96, %97, %98, %99}, %100, p, 1, 1, 1;"
+#define WGMMA_VALUES_SWITCH_192 "%101"
+#define WGMMA_SCORES_256 "%128, %129, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_SWITCH_256 "%130"
+#define WGMMA_VALUES_256 "{%128, %129, %130, %131}, %132, p, 1, 1, 1;"
+#define WGMMA_VALUES_SWITCH_256 "%133"
 
 /* sums = left · right, plus what they held where `accumulates` is not 0. Scores: both operands
  * in shared memory, rows along the sum. Values: the left one in registers (ptx_mma.cuh), the right
@@ -91,7 +128,7 @@ matrix_descriptor(const void *shared, int leading_bytes, int stride_bytes, int s
     {                                                                                            \
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " WGMMA_SCORES_SWITCH_##columns            \
                      ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "."      \
-                     #type " " WGMMA_NAMES_##columns ", " WGMMA_SCORES_OPERANDS_##columns "\n}"   \
+                     #type " {" WGMMA_NAMES_##columns "}, " WGMMA_SCORES_##columns "\n}"   \
                      : WGMMA_SUMS_##columns(sums)                                                \
                      : "l"(left), "l"(right), "r"(accumulates));                                 \
     }                                                                                            \
@@ -101,14 +138,22 @@ matrix_descriptor(const void *shared, int leading_bytes, int stride_bytes, int s
     {                                                                                            \
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " WGMMA_VALUES_SWITCH_##columns            \
                      ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "."      \
-                     #type " " WGMMA_NAMES_##columns ", " WGMMA_VALUES_OPERANDS_##columns "\n}"   \
+                     #type " {" WGMMA_NAMES_##columns "}, " WGMMA_VALUES_##columns "\n}"   \
                      : WGMMA_SUMS_##columns(sums)                                                \
                      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),       \
                        "r"(accumulates));                                                        \
     }
 DEFINE_WGMMA(64, f16)
 DEFINE_WGMMA(64, bf16)
+DEFINE_WGMMA(80, f16)
+DEFINE_WGMMA(80, bf16)
 DEFINE_WGMMA(128, f16)
 DEFINE_WGMMA(128, bf16)
+DEFINE_WGMMA(176, f16)
+DEFINE_WGMMA(176, bf16)
+DEFINE_WGMMA(192, f16)
+DEFINE_WGMMA(192, bf16)
+DEFINE_WGMMA(256, f16)
+DEFINE_WGMMA(256, bf16)
 
 #endif

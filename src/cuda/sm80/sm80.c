@@ -2,17 +2,11 @@
  * problem gets, and the launches. */
 #include "cuda/sm80/sm80.h"
 
-#include "cuda/attention_args.h"
-#include "cuda/device.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
     MOST_GRID_YZ = 65535,
-    MOST_ROWS = 1 << 30, /* so that positions and windows add up in an int */
-    CHUNK = 8,           /* elements of 16 bytes */
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
     LATENCY_ROWS = 16,
@@ -24,56 +18,16 @@ enum {
     MOST_SPLITS = 64,
 };
 
-typedef struct sm80_plan {
-    attention_args args;           /* all but the pointers */
-    const fc_cuda_function *plain; /* NULL where the problem needs the variant with features */
-    const fc_cuda_function *full;
-    const fc_cuda_function *merge; /* NULL where the keys are not split over blocks */
-} sm80_plan;
-
 /* ---- What is accepted ---- */
-
-static const char *refuse_types(const fc_attention *p)
-{
-    if (p->q_type != FC_F16 && p->q_type != FC_BF16)
-        return fc_refuse("q_type = %s; it takes f16 and bf16", fc_type_name(p->q_type));
-    if (p->kv_type != p->q_type)
-        return fc_refuse("kv_type = %s is not q_type = %s", fc_type_name(p->kv_type),
-                         fc_type_name(p->q_type));
-    if (p->out_type == FC_F64)
-        return "out_type = f64; it writes f32, f16 and bf16";
-    if (p->has_bias && p->bias_type != FC_F32 && p->bias_type != FC_F16 && p->bias_type != FC_BF16)
-        return fc_refuse("bias_type = %s; it takes f32, f16 and bf16", fc_type_name(p->bias_type));
-    return NULL;
-}
-
-static const char *refuse_sizes(const fc_attention *p)
-{
-    const int64_t rows[] = {p->q_length, p->kv_length, p->packed_q_rows, p->packed_kv_rows};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i] > MOST_ROWS)
-            return fc_refuse("a length of " I64 "; it counts up to %d", rows[i], (int)MOST_ROWS);
-    if (p->q_heads > MOST_GRID_YZ)
-        return fc_refuse("q_heads = " I64 "; a grid has room for %d", p->q_heads, MOST_GRID_YZ);
-    if (p->paged && (p->page_size > MOST_ROWS || p->page_count > INT32_MAX))
-        return fc_refuse("page_size = " I64 ", page_count = " I64 " are too many", p->page_size,
-                         p->page_count);
-    if (p->batch > INT32_MAX / (p->q_heads ? p->q_heads : 1))
-        return fc_refuse("batch = " I64 " is too large", p->batch);
-    return NULL;
-}
 
 static const char *accepts(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     (void)self;
-    if (!context->cuda)
-        return "it runs on CUDA devices";
-    if (context->cuda->compute_capability < 80)
+    if (context->cuda && context->cuda->compute_capability < 80)
         return fc_refuse("compute capability %d.%d; it needs 8.0",
                          context->cuda->compute_capability / 10,
                          context->cuda->compute_capability % 10);
-    const char *reason = refuse_types(p);
-    return reason ? reason : refuse_sizes(p);
+    return fc_cuda_refuse(context, p);
 }
 
 static int64_t larger_dim(const fc_attention *p)
@@ -92,11 +46,6 @@ static const char *accepts_latency(const fc_kernel *self, const fc_context *cont
 
 /* ---- Which of the two ---- */
 
-static int64_t divide_up(int64_t number, int64_t by)
-{
-    return (number + by - 1) / by;
-}
-
 /* Query heads of one KV head whose rows share a tile: all of them where the rows of one leave it
  * mostly empty, so that K and V are read once for all. */
 static int64_t packed_heads(const fc_attention *p, int64_t tile_rows)
@@ -114,35 +63,14 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     if (p->batch_invariant)
         return rows <= LATENCY_ROWS;
     return rows <= LATENCY_ROWS ||
-           2 * p->batch * heads * divide_up(rows, PREFILL_ROWS) < context->cuda->multiprocessors;
+           2 * p->batch * heads * fc_divide_up(rows, PREFILL_ROWS) < context->cuda->multiprocessors;
 }
 
 /* ---- Variants ---- */
 
-static bool is_chunked(fc_strides s)
-{
-    const int64_t strides[] = {s.batch, s.head, s.row};
-    for (int i = 0; i < 3; i++)
-        if (strides[i] % CHUNK || llabs(strides[i] / CHUNK) > INT32_MAX)
-            return false;
-    return s.dim == 1;
-}
-
-static bool reads_in_chunks(const fc_attention *p)
-{
-    return is_chunked(p->q_strides) && is_chunked(p->k_strides) && is_chunked(p->v_strides) &&
-           p->head_dim % CHUNK == 0 && p->value_dim % CHUNK == 0;
-}
-
-static bool writes_in_chunks(const fc_attention *p)
-{
-    return is_chunked(p->out_strides) && p->value_dim % CHUNK == 0 && p->out_type == p->q_type;
-}
-
 static bool is_plain(const fc_attention *p)
 {
-    return reads_in_chunks(p) && writes_in_chunks(p) && !p->paged && !p->has_alibi &&
-           !p->has_bias && !p->has_mask && p->softcap == 0 && p->dropout_p == 0 &&
+    return fc_cuda_is_plain(p) && fc_cuda_reads_in_chunks(p) && fc_cuda_writes_in_chunks(p) &&
            larger_dim(p) <= 256;
 }
 
@@ -155,116 +83,16 @@ static int dim_of_variant(const fc_attention *p)
     return FC_MAX_DIM;
 }
 
-static fc_status find_function(const fc_plan *plan, const char *name,
-                               const fc_cuda_function **function)
-{
-    const fc_cuda_variant *variant = fc_cuda_find_variant(name);
-    if (!variant)
-        return fc_fail(FC_ERROR_UNSUPPORTED, "this library was built without kernel %s", name);
-    return fc_cuda_find_function(plan->context->cuda, variant, name, function);
-}
-
-static fc_status find_functions(const fc_kernel *self, const fc_plan *plan, sm80_plan *s)
+static fc_status find_functions(const char *kernel_name, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
     char name[VARIANT_BYTES];
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
-        snprintf(name, sizeof name, "%s_d%d_%s%s", self->name, dim_of_variant(p),
+        snprintf(name, sizeof name, "%s_d%d_%s%s", kernel_name, dim_of_variant(p),
                  fc_type_name(p->q_type), full ? "_full" : "");
-        FC_TRY(find_function(plan, name, full ? &s->full : &s->plain));
+        FC_TRY(fc_cuda_find_kernel(plan, name, full ? &s->full : &s->plain));
     }
-    return s->args.splits.divisor > 1 ? find_function(plan, "sm80_merge", &s->merge) : FC_OK;
-}
-
-/* ---- The argument ---- */
-
-static fast_divisor divisor_of(int64_t by)
-{
-    fast_divisor d = {.divisor = (int)by};
-    int bits = 0; /* by <= 2^bits */
-    while (((int64_t)1 << bits) < by)
-        bits++;
-    if (by > 1) {
-        /* ceil(2^(31 + bits) / by) fits 32 bits; its error times n stays below 1 for n < 2^31. */
-        d.magic = (unsigned)((((uint64_t)1 << (31 + bits)) + (uint64_t)by - 1) / (uint64_t)by);
-        d.shift = bits - 1;
-    }
-    return d;
-}
-
-static element_strides elements_of(fc_strides s, bool packed)
-{
-    return (element_strides){
-        .batch = packed ? 0 : s.batch, .head = s.head, .row = s.row, .dim = s.dim};
-}
-
-/* Read by the plain variants alone, which run where strides are whole chunks. */
-static chunk_strides chunks_of(fc_strides s, bool packed)
-{
-    return (chunk_strides){.batch = packed ? 0 : (int)(s.batch / CHUNK),
-                           .head = (int)(s.head / CHUNK),
-                           .row = (int)(s.row / CHUNK)};
-}
-
-static broadcast_strides broadcast_of(fc_broadcast b)
-{
-    return (broadcast_strides){.batch = b.batch, .head = b.head, .row = b.row, .key = b.key};
-}
-
-static int window_of(int64_t window)
-{
-    return (int)(window > MOST_ROWS ? MOST_ROWS : window);
-}
-
-static attention_features features(const fc_attention *p)
-{
-    return (attention_features){
-        .q_strides = elements_of(p->q_strides, p->packed_q),
-        .k_strides = elements_of(p->k_strides, p->packed_kv),
-        .v_strides = elements_of(p->v_strides, p->packed_kv),
-        .out_strides = elements_of(p->out_strides, p->packed_q),
-        .bias_strides = broadcast_of(p->bias_strides),
-        .mask_strides = broadcast_of(p->mask_strides),
-        .alibi_batch_stride = p->alibi_batch_stride,
-        .page_table_stride = p->page_table_stride,
-        .page_size = divisor_of(p->paged ? p->page_size : 0),
-        .page_count = (int)p->page_count,
-        .value_slices = divisor_of(1),
-        .vector_stores = writes_in_chunks(p),
-        .out_type = p->out_type,
-        .bias_type = p->bias_type,
-        .softcap = p->softcap,
-        .dropout_threshold = (unsigned)ceil((double)p->dropout_p * 4294967296.0),
-    };
-}
-
-static attention_args arguments(const fc_attention *p)
-{
-    return (attention_args){
-        .q_chunks = chunks_of(p->q_strides, p->packed_q),
-        .k_chunks = chunks_of(p->k_strides, p->packed_kv),
-        .v_chunks = chunks_of(p->v_strides, p->packed_kv),
-        .out_chunks = chunks_of(p->out_strides, p->packed_q),
-        .lse_strides = elements_of(p->lse_strides, p->packed_q),
-        .batch = (int)p->batch,
-        .q_heads = (int)p->q_heads,
-        .heads_per_kv = divisor_of(p->q_heads / p->kv_heads),
-        .packed_heads = divisor_of(1),
-        .q_length = (int)p->q_length,
-        .kv_length = (int)p->kv_length,
-        .packed_q_rows = (int)p->packed_q_rows,
-        .packed_kv_rows = (int)p->packed_kv_rows,
-        .head_dim = (int)p->head_dim,
-        .value_dim = (int)p->value_dim,
-        .top_left = p->diagonal == FC_TOP_LEFT,
-        .window_left = window_of(p->window_left),
-        .window_right = window_of(p->window_right),
-        .splits = divisor_of(1),
-        .keys_per_split = (int)p->kv_length,
-        .scale = p->scale,
-        .dropout_scale = (float)(1 / (1 - (double)p->dropout_p)),
-        .more = features(p),
-    };
+    return s->args.splits.divisor > 1 ? fc_cuda_find_kernel(plan, "sm80_merge", &s->merge) : FC_OK;
 }
 
 /* Splits that give every multiprocessor a block. It is asked for the workspace before there is a
@@ -273,25 +101,25 @@ static void split_keys(const fc_context *context, const fc_attention *p, attenti
 {
     const int64_t packed = args->packed_heads.divisor;
     const int64_t blocks =
-        p->batch * (p->q_heads / packed) * divide_up(p->q_length * packed, LATENCY_ROWS);
+        p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, LATENCY_ROWS);
     int64_t splits = blocks > 0 ? context->cuda->multiprocessors / blocks : 1;
     if (splits > p->kv_length / LEAST_SPLIT_KEYS)
         splits = p->kv_length / LEAST_SPLIT_KEYS;
     if (p->batch_invariant)
-        splits = divide_up(p->kv_length, INVARIANT_SPLIT_KEYS);
+        splits = fc_divide_up(p->kv_length, INVARIANT_SPLIT_KEYS);
     if (splits > MOST_SPLITS)
         splits = MOST_SPLITS;
     if (splits < 2)
         return;
-    const int64_t keys = divide_up(divide_up(p->kv_length, splits), SPLIT_STEP) * SPLIT_STEP;
+    const int64_t keys = fc_divide_up(fc_divide_up(p->kv_length, splits), SPLIT_STEP) * SPLIT_STEP;
     args->keys_per_split = (int)keys;
-    args->splits = divisor_of(divide_up(p->kv_length, keys));
+    args->splits = fc_cuda_divisor(fc_divide_up(p->kv_length, keys));
 }
 
 static attention_args latency_arguments(const fc_context *context, const fc_attention *p)
 {
-    attention_args args = arguments(p);
-    args.packed_heads = divisor_of(packed_heads(p, LATENCY_ROWS));
+    attention_args args = fc_cuda_arguments(p);
+    args.packed_heads = fc_cuda_divisor(packed_heads(p, LATENCY_ROWS));
     split_keys(context, p, &args);
     return args;
 }
@@ -299,10 +127,10 @@ static attention_args latency_arguments(const fc_context *context, const fc_atte
 static attention_args prefill_arguments(const fc_attention *p)
 {
     enum { WIDEST_SLICE = 128 }; /* value dims of a block of the variant for large dims */
-    attention_args args = arguments(p);
-    args.packed_heads = divisor_of(packed_heads(p, PREFILL_ROWS));
+    attention_args args = fc_cuda_arguments(p);
+    args.packed_heads = fc_cuda_divisor(packed_heads(p, PREFILL_ROWS));
     if (larger_dim(p) > 256)
-        args.more.value_slices = divisor_of(divide_up(p->value_dim, WIDEST_SLICE));
+        args.more.value_slices = fc_cuda_divisor(fc_divide_up(p->value_dim, WIDEST_SLICE));
     return args;
 }
 
@@ -316,12 +144,6 @@ static size_t no_workspace(const fc_kernel *self, const fc_context *context, con
     return 0;
 }
 
-static size_t partial_rows(const attention_args *args)
-{
-    return (size_t)args->splits.divisor * (size_t)args->batch * (size_t)args->q_heads *
-           (size_t)args->q_length;
-}
-
 /* Each split leaves a row's output and its logarithm of the sum. */
 static size_t latency_workspace(const fc_kernel *self, const fc_context *context,
                                 const fc_attention *p)
@@ -329,18 +151,29 @@ static size_t latency_workspace(const fc_kernel *self, const fc_context *context
     (void)self;
     const attention_args args = latency_arguments(context, p);
     return args.splits.divisor > 1
-               ? partial_rows(&args) * ((size_t)p->value_dim + 1) * sizeof(float)
+               ? fc_cuda_partial_rows(&args) * ((size_t)p->value_dim + 1) * sizeof(float)
                : 0;
 }
 
-static fc_status prepare(const fc_kernel *self, const fc_plan *plan, const attention_args *args,
-                         void **prepared)
+static fc_status prepare_latency_plan(const fc_plan *plan, fc_sm80_plan *s)
 {
-    sm80_plan *s = calloc(1, sizeof *s);
+    s->args = latency_arguments(plan->context, &plan->problem);
+    return find_functions(fc_sm80_latency.name, plan, s);
+}
+
+fc_status fc_sm80_prepare_prefill(const fc_plan *plan, fc_sm80_plan *s)
+{
+    s->args = prefill_arguments(&plan->problem);
+    return find_functions(fc_sm80_prefill.name, plan, s);
+}
+
+static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prepared)
+{
+    fc_sm80_plan *s = calloc(1, sizeof *s);
     if (!s)
         return fc_fail(FC_ERROR_MEMORY, "no memory for a plan");
-    s->args = *args;
-    const fc_status status = find_functions(self, plan, s);
+    const fc_status status = self == &fc_sm80_latency ? prepare_latency_plan(plan, s)
+                                                      : fc_sm80_prepare_prefill(plan, s);
     if (status == FC_OK)
         *prepared = s;
     else
@@ -348,49 +181,7 @@ static fc_status prepare(const fc_kernel *self, const fc_plan *plan, const atten
     return status;
 }
 
-static fc_status prepare_prefill(const fc_kernel *self, const fc_plan *plan, void **prepared)
-{
-    const attention_args args = prefill_arguments(&plan->problem);
-    return prepare(self, plan, &args, prepared);
-}
-
-static fc_status prepare_latency(const fc_kernel *self, const fc_plan *plan, void **prepared)
-{
-    const attention_args args = latency_arguments(plan->context, &plan->problem);
-    return prepare(self, plan, &args, prepared);
-}
-
 /* ---- Runs ---- */
-
-static bool is_aligned(const void *pointer)
-{
-    return (uintptr_t)pointer % 16 == 0;
-}
-
-static void set_pointers(attention_args *args, const fc_buffers *b)
-{
-    args->q = b->q;
-    args->k = b->k;
-    args->v = b->v;
-    args->out = b->out;
-    args->lse = b->lse;
-    args->cu_q = b->cu_q;
-    args->cu_kv = b->cu_kv;
-    args->kv_lengths = b->kv_lengths;
-    args->sinks = b->sinks;
-    args->more.page_table = b->page_table;
-    args->more.alibi = b->alibi;
-    args->more.bias = b->bias;
-    args->more.mask = b->mask;
-    args->more.dropout_seed[0] = (unsigned)b->dropout_seed;
-    args->more.dropout_seed[1] = (unsigned)(b->dropout_seed >> 32);
-    args->more.dropout_offset[0] = (unsigned)b->dropout_offset;
-    args->more.dropout_offset[1] = (unsigned)(b->dropout_offset >> 32);
-    if (args->splits.divisor > 1) {
-        args->partial_lse = b->workspace;
-        args->partial_out = args->partial_lse + partial_rows(args);
-    }
-}
 
 /* A grid holds so many sequences; more of them take more launches. */
 static fc_status launch(const fc_plan *plan, const fc_cuda_function *function, attention_args *args,
@@ -411,29 +202,34 @@ static fc_status launch(const fc_plan *plan, const fc_cuda_function *function, a
     return FC_OK;
 }
 
-static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,
-                     fc_stream stream)
+fc_status fc_sm80_run(const fc_plan *plan, const fc_sm80_plan *s, const fc_buffers *b,
+                      fc_stream stream)
 {
-    (void)g;
     const fc_attention *p = &plan->problem;
-    const sm80_plan *s = plan->prepared[FC_FORWARD];
     if (p->batch == 0 || p->q_length == 0)
         return FC_OK;
     attention_args args = s->args;
-    set_pointers(&args, b);
-    const bool inputs_aligned = is_aligned(b->q) && is_aligned(b->k) && is_aligned(b->v);
-    const bool plain = s->plain && inputs_aligned && is_aligned(b->out);
+    fc_cuda_set_pointers(&args, b);
+    const bool inputs_aligned = fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) && fc_cuda_is_aligned(b->v);
+    const bool plain = s->plain && inputs_aligned && fc_cuda_is_aligned(b->out);
     const fc_cuda_function *function = plain ? s->plain : s->full;
-    args.more.vector_loads = inputs_aligned && reads_in_chunks(p);
-    args.more.vector_stores = args.more.vector_stores && is_aligned(b->out);
+    args.more.vector_loads = inputs_aligned && fc_cuda_reads_in_chunks(p);
+    args.more.vector_stores = args.more.vector_stores && fc_cuda_is_aligned(b->out);
     const int64_t packed = args.packed_heads.divisor;
-    const int64_t tiles = divide_up(p->q_length * packed, function->shape.query_tile);
+    const int64_t tiles = fc_divide_up(p->q_length * packed, function->shape.query_tile);
     FC_TRY(launch(plan, function, &args,
                   tiles * args.splits.divisor * args.more.value_slices.divisor, p->q_heads / packed,
                   stream));
     return s->merge ? launch(plan, s->merge, &args,
-                             divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
+                             fc_divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
                     : FC_OK;
+}
+
+static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,
+                     fc_stream stream)
+{
+    (void)g;
+    return fc_sm80_run(plan, plan->prepared[FC_FORWARD], b, stream);
 }
 
 const fc_kernel fc_sm80_prefill = {
@@ -442,7 +238,7 @@ const fc_kernel fc_sm80_prefill = {
     .direction = FC_FORWARD,
     .accepts = accepts,
     .workspace_bytes = no_workspace,
-    .prepare = prepare_prefill,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -453,6 +249,6 @@ const fc_kernel fc_sm80_latency = {
     .accepts = accepts_latency,
     .suits = latency_suits,
     .workspace_bytes = latency_workspace,
-    .prepare = prepare_latency,
+    .prepare = prepare,
     .run = run,
 };

@@ -1,0 +1,99 @@
+/* again.cuh: rows whose result is not finite, computed a second time key by key.
+ *
+ * A value that is infinite or NaN may not reach rows that do not see its key, but a hidden key's
+ * weight is 0 and 0 · NaN is NaN. So the fast way multiplies everything, and where the sums of a
+ * row come out finite they are right. The others go this way, which is slow and rarely taken. */
+#ifndef FC_SM90_AGAIN_CUH
+#define FC_SM90_AGAIN_CUH
+
+#include "sm80/store.cuh"
+
+#define LANE_DIMS (VALUE_DIM / WARP_LANES)
+
+/* Bit l is set where lane l holds sums of its row r that are not finite. */
+static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[4], int tiles, int r)
+{
+    float nothing = 0.0f; /* stays 0 unless a sum is infinite or NaN */
+#pragma unroll
+    for (int n = 0; n < tiles; n++)
+        nothing = fmaf(sums[n][r * 2], 0.0f, fmaf(sums[n][r * 2 + 1], 0.0f, nothing));
+    return __ballot_sync(ALL_LANES, nothing != 0.0f);
+}
+
+static __device__ __forceinline__ float dot_row(const element *q, const element *k, int dims)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < dims; i++)
+        sum = fmaf(element_to_f32(q[i]), element_to_f32(k[i]), sum);
+    return sum;
+}
+
+/* Columns [first_column, end_column) of one row, by a whole warp: a lane takes every 32nd key, and
+ * of the result the dims lane + 32 i. */
+static __device__ __noinline__ void compute_row_again(const attention_args *args,
+                                                      const sequence_share *share, int packed_row,
+                                                      int first_column, int end_column)
+{
+    const int row = row_of(args, packed_row);
+    const int end = end_key_of(args, share, row);
+    const element *q =
+        (const element *)args->q + q_index(args, share, STRIDES(args, q), packed_row);
+    const element *k = (const element *)args->k + first_kv_index(share, STRIDES(args, k));
+    const element *v = (const element *)args->v + first_kv_index(share, STRIDES(args, v));
+    const float scale_log2 = args->scale * LOG2_E;
+    float largest = negative_infinity(), sum = 0.0f, out[LANE_DIMS] = {};
+    for (int first = first_key_of(args, share, row); first < end; first += WARP_LANES) {
+        const int key = first + lane_id();
+        const float score =
+            key < end ? scale_log2 * dot_row(q, k + STRIDE_UNIT * times_stride(key, args->k_chunks.row),
+                                             args->head_dim)
+                      : negative_infinity();
+        const float new_largest = fmaxf(largest, warp_max(score));
+        const float base = new_largest == negative_infinity() ? 0.0f : new_largest;
+        const float correction = exp2_approx(largest - base);
+        const float weight = exp2_approx(score - base);
+        sum = sum * correction + warp_sum(weight);
+        largest = new_largest;
+#pragma unroll
+        for (int i = 0; i < LANE_DIMS; i++)
+            out[i] *= correction;
+        for (int lane = 0; lane < WARP_LANES; lane++) {
+            if (__shfl_sync(ALL_LANES, score, lane) == negative_infinity())
+                continue;
+            const float w = __shfl_sync(ALL_LANES, weight, lane);
+            const element *values =
+                v + STRIDE_UNIT * times_stride(first + lane, args->v_chunks.row);
+#pragma unroll
+            for (int i = 0; i < LANE_DIMS; i++)
+                if (lane_id() + i * WARP_LANES < args->value_dim)
+                    out[i] = fmaf(w, element_to_f32(values[lane_id() + i * WARP_LANES]), out[i]);
+        }
+    }
+    const row_end ended = finish_row(args, largest, sum, head_of(args, share, packed_row), 1);
+    element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), packed_row);
+#pragma unroll
+    for (int i = 0; i < LANE_DIMS; i++) {
+        const int column = lane_id() + i * WARP_LANES;
+        if (column >= first_column && column < min(end_column, args->value_dim))
+            place[column] = (element)pack_elements(out[i] * ended.factor, 0.0f);
+    }
+}
+
+/* After the warp's rows were stored: those of `tiles` × 8 columns that need it once more. */
+static __device__ __forceinline__ void compute_again(const attention_args *args,
+                                                     const sequence_share *share, int warp_row,
+                                                     const float (*sums)[4], int tiles,
+                                                     int first_column)
+{
+    const unsigned upper = lanes_not_finite(sums, tiles, 0);
+    const unsigned lower = lanes_not_finite(sums, tiles, 1);
+    if ((upper | lower) == 0)
+        return;
+    const sequence_share copy = *share; /* a function that is called wants it in memory */
+#pragma unroll 1
+    for (int row = 0; row < WARP_ROWS && warp_row + row < copy.rows; row++)
+        if ((row < 8 ? upper : lower) >> (row % 8 * 4) & 15u)
+            compute_row_again(args, &copy, warp_row + row, first_column, first_column + tiles * 8);
+}
+
+#endif

@@ -1,0 +1,431 @@
+/* latency.cu: attention over few query rows, for Hopper: one warpgroup a block, everything it needs
+ * fetched at once.
+ *
+ * A block owns 64 query rows. The blocks of a cluster share its keys: each takes its part, KV_TILE
+ * keys at a time, then they exchange what they have summed, each finishing half of the value dims.
+ * docs/kernels/sm90.md.
+ *
+ * grid.x = query tile × blocks of a cluster (1 or 2), grid.y = query head, grid.z = batch. */
+#include "kernel_shape.h"
+#include "ptx_common.cuh"
+
+/* 1. Shape. */
+
+#ifndef HEAD_DIM
+#define HEAD_DIM 64
+#endif
+#ifndef VALUE_DIM
+#define VALUE_DIM HEAD_DIM
+#endif
+#ifndef KV_TILE
+#define KV_TILE 256
+#endif
+/* Keys that arrive together. */
+#ifndef PIECE
+#define PIECE 64
+#endif
+#ifndef STAGES
+#define STAGES 1
+#endif
+#ifndef RESIDENT_BLOCKS
+#define RESIDENT_BLOCKS 1
+#endif
+
+/* Keys whose exponentials are computed before their values are multiplied. */
+#ifndef GROUP_KEYS
+#define GROUP_KEYS 32
+#endif
+
+/* 1: for rows that may see few keys. */
+#ifndef FEW_KEYS_TOO
+#define FEW_KEYS_TOO (KV_TILE < 256)
+#endif
+
+#define THREADS 160 /* a warpgroup and the warp that fetches */
+#define CONSUMER_THREADS 128
+#define QUERY_TILE 64
+#define SCORE_TILES (KV_TILE / 8)
+#define PIECES (KV_TILE / PIECE)
+
+#include "ptx_cluster.cuh"
+#include "ptx_launch.cuh"
+#include "sm80/features.cuh"
+#include "sm90/panel.cuh"
+#include "sm90/sm90_args.h"
+#include "sm90/again.cuh"
+#include "sm90/store.cuh"
+
+/* 2. Shared memory. */
+
+/* What a thread sends to the thread of the same number in the other block: half of its sums, then
+ * maximum and sum of its two rows. */
+#define SENT_SUMS (OUT_TILES * 2)
+#define SENT_CHUNKS (SENT_SUMS / 4 + 1)
+
+typedef struct __align__(1024) shared_tiles
+{
+    element q[QUERY_TILE * HEAD_DIM];
+    element k[STAGES][PIECES][PIECE * HEAD_DIM];
+    element v[STAGES][PIECES][PIECE * VALUE_DIM];
+    uint4 received[SENT_CHUNKS][CONSUMER_THREADS];
+    mbarrier q_full;
+    mbarrier k_full[STAGES][PIECES], v_full[STAGES][PIECES];
+    mbarrier empty[STAGES];
+    mbarrier all_received;
+}
+shared_tiles;
+
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+
+/* 3. Steps, in calling order. */
+
+typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
+typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
+
+/* The block's rows and its tiles of keys. */
+typedef struct block_work {
+    sequence_share share;
+    key_limits limits;
+    int block_row;
+    int first_tile;
+    int tiles;
+    int pair; /* 1: two blocks share the keys */
+    int rank;
+} block_work;
+
+/* Half of the keys that the rows of a pair's tile see goes to each block. */
+static __device__ __forceinline__ block_work find_work(const attention_args *args)
+{
+    block_work w;
+    w.pair = cluster_blocks() > 1;
+    w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
+    w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
+    w.share = find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
+    const int first = w.limits.first / KV_TILE;
+    const int all = w.block_row < w.share.rows
+                        ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
+                        : 0;
+    const int part = (all + w.pair) >> w.pair;
+    w.first_tile = first + w.rank * part;
+    w.tiles = min(part, all - w.rank * part);
+    return w;
+}
+
+/* Arguments wait in memory until a block first looks at them. All it will need is asked for at
+ * once: a lane takes one 64-byte line. */
+static __device__ __forceinline__ void touch_arguments(const attention_args *args)
+{
+    const unsigned *words = (const unsigned *)args;
+    const int lines = (int)offsetof(attention_args, more) / 64;
+    want_now(words[min(lane_id(), lines) * 16]);
+}
+
+static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
+{
+    mbarrier_init(&shared->q_full, 1);
+    for (int i = 0; i < STAGES * PIECES; i++) {
+        mbarrier_init(&shared->k_full[0][i], 1);
+        mbarrier_init(&shared->v_full[0][i], 1);
+    }
+    for (int stage = 0; stage < STAGES; stage++)
+        mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
+    mbarrier_init(&shared->all_received, 1);
+    mbarrier_arrive_expect(&shared->all_received, (int)sizeof shared->received);
+    fence_mbarriers();
+}
+
+static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_map *map, int dims,
+                                                    int first_row, int head, int batch,
+                                                    mbarrier *full)
+{
+#pragma unroll
+    for (int piece = 0; piece < PIECES; piece++) {
+        mbarrier_arrive_expect(&full[piece], PIECE * dims * (int)sizeof(element));
+        load_panels(tile + piece * PIECE * dims, map, PIECE, dims, first_row + piece * PIECE,
+                    head, batch, &full[piece]);
+    }
+}
+
+/* By one thread: the queries, and the keys of tile i, or the values. */
+static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shared_tiles *shared,
+                                                     const block_work *w)
+{
+    mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
+    load_panels(shared->q, &args->q, QUERY_TILE, HEAD_DIM, w->share.q_first + w->block_row,
+                w->share.head, args->attention.cu_q ? 0 : w->share.batch, &shared->q_full);
+}
+
+static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
+                                                  const block_work *w, int i)
+{
+    fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM,
+                 w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
+                 args->attention.cu_kv ? 0 : w->share.batch, shared->k_full[i % STAGES]);
+}
+
+static __device__ __forceinline__ void fetch_values(const sm90_args *args, shared_tiles *shared,
+                                                    const block_work *w, int i)
+{
+    fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM,
+                 w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
+                 args->attention.cu_kv ? 0 : w->share.batch, shared->v_full[i % STAGES]);
+}
+
+/* What the block waits for first goes out before it meets others. */
+static __device__ __forceinline__ void fetch_first(const sm90_args *args, shared_tiles *shared,
+                                                   const block_work *w)
+{
+    if (w->tiles <= 0)
+        return;
+    fetch_queries(args, shared, w);
+    fetch_keys(args, shared, w, 0);
+}
+
+static __device__ __forceinline__ void fetch_rest(const sm90_args *args, shared_tiles *shared,
+                                                  const block_work *w)
+{
+#pragma unroll 1
+    for (int i = 0; i < w->tiles; i++) {
+        if (i > 0) {
+            mbarrier_wait(&shared->empty[i % STAGES], i / STAGES % 2 ^ 1);
+            fetch_keys(args, shared, w, i);
+        }
+        fetch_values(args, shared, w, i);
+    }
+}
+
+static __device__ __forceinline__ void start_scores(score_sums scores, shared_tiles *shared,
+                                                    int stage, int parity)
+{
+    const unsigned long long left = along_descriptor(shared->q);
+#pragma unroll
+    for (int piece = 0; piece < PIECES; piece++) {
+        const unsigned long long right = along_descriptor(shared->k[stage][piece]);
+        mbarrier_wait(&shared->k_full[stage][piece], parity);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < QUERY_STEPS; step++)
+            WGMMA_SCORES(PIECE)
+            (&scores[0][piece * PIECE / 8][0], left + along_step(step, QUERY_TILE),
+             right + along_step(step, PIECE), step > 0);
+        wgmma_commit();
+    }
+}
+
+/* Weights of GROUP_KEYS keys times their values. */
+static __device__ __forceinline__ void start_values(out_sums out,
+                                                    unsigned weights[GROUP_KEYS / 16][4],
+                                                    shared_tiles *shared, int stage, int first_key)
+{
+    const unsigned long long right =
+        across_descriptor(shared->v[stage][first_key / PIECE], PIECE);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < GROUP_KEYS / 16; step++)
+        WGMMA_VALUES(VALUE_DIM)
+        (&out[0][0][0], weights[step], right + across_step(first_key % PIECE / 16 + step), 1);
+    wgmma_commit();
+}
+
+/* The exponentials of some keys are computed while earlier keys' values are multiplied. Where rows
+ * may see few keys, what rounding takes from their weights counts too. */
+static __device__ __forceinline__ void add_values(out_sums out, score_sums scores,
+                                                  softmax_state *softmax,
+                                                  const float base[LANE_ROWS], float scale_log2,
+                                                  shared_tiles *shared, int stage, int parity,
+                                                  int count_rest)
+{
+    unsigned weights[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
+    unsigned rest[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
+#pragma unroll
+    for (int group = 0; group < KV_TILE / GROUP_KEYS; group++) {
+        const int first_key = group * GROUP_KEYS;
+        if (first_key % PIECE == 0)
+            mbarrier_wait(&shared->v_full[stage][first_key / PIECE], parity);
+        exponentiate(scores, softmax, base, scale_log2, first_key / 2, (first_key + GROUP_KEYS) / 2);
+#pragma unroll
+        for (int i = 0; i < GROUP_KEYS / 4; i++) {
+            const float *pair = &scores[0][first_key / 8 + i / 2][i % 2 * 2];
+            const unsigned rounded = pack_elements(pair[0], pair[1]);
+            weights[group][i / 4][i % 4] = rounded;
+            if (count_rest)
+                rest[group][i / 4][i % 4] =
+                    pack_elements(pair[0] - element_to_f32((element)(rounded & 0xffffu)),
+                                  pair[1] - element_to_f32((element)(rounded >> 16)));
+        }
+        start_values(out, weights[group], shared, stage, first_key);
+        if (count_rest)
+            start_values(out, rest[group], shared, stage, first_key);
+    }
+    wgmma_wait(0);
+}
+
+/* One tile of keys. */
+static __device__ __forceinline__ void add_tile(const attention_args *args, const block_work *w,
+                                                shared_tiles *shared, int i, int warp_row,
+                                                out_sums out, softmax_state *softmax,
+                                                int count_rest)
+{
+    const int stage = i % STAGES, parity = i / STAGES % 2;
+    const int first_key = (w->first_tile + i) * KV_TILE;
+    const float scale_log2 = args->scale * LOG2_E;
+    score_sums scores;
+    float base[LANE_ROWS];
+    start_scores(scores, shared, stage, parity);
+    wgmma_wait(0);
+    if (first_key < w->limits.all_first || first_key + KV_TILE > w->limits.all_end)
+        hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
+    move_maximum(scores, out, softmax, base, scale_log2);
+    if (count_rest)
+        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, 1);
+    else
+        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, 0);
+    if (lane_id() == 0)
+        mbarrier_arrive(&shared->empty[stage]);
+}
+
+/* 4. Two blocks exchange. */
+
+static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, float w)
+{
+    return make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z),
+                      __float_as_uint(w));
+}
+
+/* kept[n] are the sums of the n-th of the OUT_TILES / 2 columns that this block finishes. */
+static __device__ __forceinline__ void exchange(float kept[OUT_TILES / 2][4], const out_sums out,
+                                                softmax_state *softmax, shared_tiles *shared)
+{
+    const int rank = cluster_rank(), other = 1 - rank;
+    const unsigned place = cluster_address(&shared->received[0][thread_id()], other);
+    const unsigned barrier = cluster_address(&shared->all_received, other);
+    store_cluster_async_16(
+        place, pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
+        barrier);
+#pragma unroll
+    for (int n = 0; n < OUT_TILES / 2; n++) {
+        const float *low = out[0][n], *high = out[0][n + OUT_TILES / 2];
+        float sent[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            sent[i] = rank ? low[i] : high[i];
+            kept[n][i] = rank ? high[i] : low[i];
+        }
+        store_cluster_async_16(place + (unsigned)((n + 1) * CONSUMER_THREADS * (int)sizeof(uint4)),
+                               pack_floats(sent[0], sent[1], sent[2], sent[3]), barrier);
+    }
+    mbarrier_wait(&shared->all_received, 0);
+    const uint4 state = shared->received[0][thread_id()];
+    const float their_max[LANE_ROWS] = {__uint_as_float(state.x), __uint_as_float(state.y)};
+    const float their_sum[LANE_ROWS] = {__uint_as_float(state.z), __uint_as_float(state.w)};
+    float mine[LANE_ROWS], theirs[LANE_ROWS];
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const float largest = fmaxf(softmax->max[r], their_max[r]);
+        const float base = largest == negative_infinity() ? 0.0f : largest;
+        mine[r] = exp2_approx(softmax->max[r] - base);
+        theirs[r] = exp2_approx(their_max[r] - base);
+        /* Whichever block computes it, the lower rank's part comes first: the same bits. */
+        const float first = rank ? their_sum[r] * theirs[r] : softmax->sum[r] * mine[r];
+        const float second = rank ? softmax->sum[r] * mine[r] : their_sum[r] * theirs[r];
+        softmax->sum[r] = first + second;
+        softmax->max[r] = largest;
+    }
+#pragma unroll
+    for (int n = 0; n < OUT_TILES / 2; n++) {
+        const uint4 got = shared->received[n + 1][thread_id()];
+        const float part[4] = {__uint_as_float(got.x), __uint_as_float(got.y),
+                               __uint_as_float(got.z), __uint_as_float(got.w)};
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            kept[n][i] = kept[n][i] * mine[i / 2] + part[i] * theirs[i / 2];
+    }
+}
+
+/* 5. The end. */
+
+/* `tiles` × 8 columns from first_column on. */
+static __device__ __forceinline__ void finish(const attention_args *args,
+                                              const sequence_share *share, int warp_row,
+                                              const float (*sums)[4], int tiles, int first_column,
+                                              const softmax_state *softmax)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = warp_row + lane_row(r);
+        const row_end end =
+            finish_row(args, softmax->max[r], softmax->sum[r], share->head, 1);
+        if (lane_id() % 4 == 0 && row < share->rows && first_column == 0)
+            store_lse(args, share, row, end.lse_log2);
+        element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), row);
+#pragma unroll
+        for (int n = 0; n < tiles; n += 4) {
+            float columns[4][2];
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                columns[i / 2][i % 2] = sums[n + i / 2][r * 2 + i % 2];
+            store_columns(args, place, first_column + n * 8, columns, end.factor,
+                          row < share->rows);
+        }
+    }
+    compute_again(args, share, warp_row, sums, tiles, first_column);
+}
+
+/* 6. The kernel. */
+
+static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,
+                                               shared_tiles *shared)
+{
+    const int warp_row = w->block_row + warp_id() * WARP_ROWS;
+    const int count_rest = FEW_KEYS_TOO && see_few_keys(args, &w->limits);
+    out_sums out = {};
+    softmax_state softmax;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        softmax.max[r] = negative_infinity();
+        softmax.sum[r] = 0.0f;
+    }
+    if (w->tiles > 0)
+        mbarrier_wait(&shared->q_full, 0);
+#pragma unroll 1
+    for (int i = 0; i < w->tiles; i++)
+        add_tile(args, w, shared, i, warp_row, out, &softmax, count_rest);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        softmax.sum[r] = quad_sum(softmax.sum[r]);
+    if (w->pair) {
+        float kept[OUT_TILES / 2][4];
+        exchange(kept, out, &softmax, shared);
+        finish(args, &w->share, warp_row, kept, OUT_TILES / 2, w->rank * VALUE_DIM / 2, &softmax);
+    } else {
+        finish(args, &w->share, warp_row, out[0], OUT_TILES, 0, &softmax);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+    KERNEL_NAME(const __grid_constant__ sm90_args args)
+{
+    shared_tiles *shared = SHARED_MEMORY(shared_tiles);
+    const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
+    if (fetches && lane_id() == 0) {
+        prefetch_tensor_map(&args.q);
+        prefetch_tensor_map(&args.k);
+        prefetch_tensor_map(&args.v);
+    }
+    touch_arguments(&args.attention);
+    if (fetches && lane_id() == 0)
+        make_barriers(shared);
+    const block_work w = find_work(&args.attention);
+    if (fetches && lane_id() == 0)
+        fetch_first(&args, shared, &w);
+    __syncthreads();
+    if (w.pair) { /* the other block's mbarriers are there too */
+        cluster_arrive_relaxed();
+        cluster_wait();
+    }
+    if (!fetches)
+        consume(&args.attention, &w, shared);
+    else if (lane_id() == 0)
+        fetch_rest(&args, shared, &w);
+}

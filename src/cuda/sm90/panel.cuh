@@ -1,0 +1,63 @@
+/* panel.cuh: operands of wgmma in shared memory, as tensor maps with a swizzle of 128 bytes put them.
+ *
+ * A tile of rows lies in panels of 64 dims: panel after panel, in each row after row of 128 bytes
+ * whose 16-byte chunk c lies at c ^ (row % 8). Panels begin at multiples of 1024 bytes. */
+#ifndef FC_SM90_PANEL_CUH
+#define FC_SM90_PANEL_CUH
+
+#include "ptx_bulk.cuh"
+#include "ptx_wgmma.cuh"
+#include "sm80/element.cuh"
+
+#define PANEL_DIMS 64
+#define PANELS(dims) ((dims) / PANEL_DIMS)
+#define TILE_ELEMENTS(rows, dims) ((rows) * (dims))
+
+/* Descriptors count in units of 16 bytes. */
+#define PANEL_UNITS(rows) ((rows) * PANEL_DIMS * 2 / 16)
+
+#define WGMMA_NAME_EXPANDED(what, columns, type) wgmma_##what##_n##columns##_##type
+#define WGMMA_NAME(what, columns, type) WGMMA_NAME_EXPANDED(what, columns, type)
+#if ELEMENT_BF16
+#define WGMMA_SCORES(columns) WGMMA_NAME(scores, columns, bf16)
+#define WGMMA_VALUES(columns) WGMMA_NAME(values, columns, bf16)
+#else
+#define WGMMA_SCORES(columns) WGMMA_NAME(scores, columns, f16)
+#define WGMMA_VALUES(columns) WGMMA_NAME(values, columns, f16)
+#endif
+
+/* Rows along the sum: Q and K. Step 16 dims on: 32 bytes, or the next panel. */
+static __device__ __forceinline__ unsigned long long along_descriptor(const element *tile)
+{
+    return matrix_descriptor(tile, 0, 1024, SWIZZLE_128);
+}
+
+static __device__ __forceinline__ int along_step(int step, int rows)
+{
+    return step / 4 * PANEL_UNITS(rows) + step % 4 * 2;
+}
+
+/* Rows across the sum: V. A step is 16 rows. */
+static __device__ __forceinline__ unsigned long long across_descriptor(const element *tile,
+                                                                       int rows)
+{
+    return matrix_descriptor(tile, rows * PANEL_DIMS * 2, 1024, SWIZZLE_128);
+}
+
+static __device__ __forceinline__ int across_step(int step)
+{
+    return PANEL_UNITS(step * 16);
+}
+
+/* By one thread: rows of all panels of a tile. */
+static __device__ __forceinline__ void load_panels(element *tile, const tensor_map *map, int rows,
+                                                   int dims, int row, int head, int batch,
+                                                   mbarrier *barrier)
+{
+#pragma unroll
+    for (int panel = 0; panel < PANELS(dims); panel++)
+        tensor_load(tile + panel * rows * PANEL_DIMS, map, panel * PANEL_DIMS, row, head, batch,
+                    barrier);
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* sm90_args.h: the argument of the sm_90 kernels, the same struct on host and device. */
+#ifndef FC_SM90_ARGS_H
+#define FC_SM90_ARGS_H
+
+/* Stands behind attention_args.h and ptx_bulk.cuh, or on the host cuda.h. */
+#ifndef FC_PTX_BULK_CUH
+typedef CUtensorMap tensor_map;
+#endif
+
+typedef struct sm90_args {
+    tensor_map q, k, v; /* dim, row, head, batch */
+    attention_args attention;
+    /* For prefill.cu, the order of its work. */
+    int tiles;     /* of the longest sequence's rows */
+    int sequences; /* batch × query heads */
+    int section;   /* sequences whose tiles are worked on together */
+} sm90_args;
+
+#endif
