@@ -26,15 +26,13 @@ import subprocess
 import sys
 import tempfile
 
+from breakage import Failure, call, report
+
 TESTS = pathlib.Path(__file__).resolve().parent
 CUDA = TESTS.parent / "src" / "cuda"
 # Several tiles of keys, the last not full, and rows that end within a warp.
 CASE = "plain-q100-kv257-d64-f16"
 SECONDS = 120
-
-
-class Failure(Exception):
-    """What is wrong with a breakage, for people."""
 
 
 def arguments():
@@ -72,12 +70,6 @@ def break_text(text, mutation):
     if found != count:
         raise Failure(f"the old text is there {found} times, not {count}: the list is out of date")
     return broken
-
-
-def call(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Failure(f"does not compile: {' '.join(command)}\n{done.stderr}")
 
 
 def build(options, folder, mutation):
@@ -124,18 +116,6 @@ def try_unbroken(options, kernel):
     if result["outcome"] != "passed":
         raise Failure(f"fails without any breakage: {result['reason']}")
     return "passes"
-
-
-def report(jobs):
-    """Prints the jobs by name as they end; returns how many failed."""
-    failed = 0
-    for name, job in jobs.items():
-        try:
-            print(f"ok      {name}: {job.result()}")
-        except Failure as failure:
-            failed += 1
-            print(f"FAILED  {name}: {failure}")
-    return failed
 
 
 def main():
