@@ -22,7 +22,13 @@
 #define __restrict__ __restrict
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* Assigned whole, so that a store stays one access of all its bytes. */
+/* Copied whole, as the hardware's wide loads and stores do it. A compiler that sees single parts of
+ * a vector used would load these alone: it is told that the registers are used as they are. */
+#if defined(__x86_64__)
+#define EMU_KEEP_WHOLE(vector) __asm__("" : "+x"(vector))
+#else
+#define EMU_KEEP_WHOLE(vector) __asm__("" : "+w"(vector))
+#endif
 #define EMU_VECTOR_TYPE(name, element, count, ...)                                       \
     struct name {                                                                        \
         typedef element whole_type __attribute__((vector_size(count * sizeof(element)))); \
@@ -32,6 +38,12 @@
             };                                                                           \
             whole_type whole;                                                            \
         };                                                                               \
+        name() = default;                                                                \
+        template <class... others>                                                       \
+        name(element first, others... rest) : whole{first, (element)rest...}             \
+        {                                                                                \
+        }                                                                                \
+        name(const name &other) : whole(other.whole) { EMU_KEEP_WHOLE(whole); }          \
         name &operator=(const name &other)                                               \
         {                                                                                \
             whole = other.whole;                                                         \
@@ -39,14 +51,16 @@
         }                                                                                \
     };                                                                                   \
     static inline name make_##name
-EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)(unsigned x, unsigned y) { return {{{x, y}}}; }
-EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {{{x, y}}}; }
-EMU_VECTOR_TYPE(float2, float, 2, x, y)(float x, float y) { return {{{x, y}}}; }
+EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)
+(unsigned x, unsigned y) { return {x, y}; }
+EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {x, y}; }
+EMU_VECTOR_TYPE(float2, float, 2, x, y)(float x, float y) { return {x, y}; }
 EMU_VECTOR_TYPE(uint4, unsigned, 4, x, y, z, w)
-(unsigned x, unsigned y, unsigned z, unsigned w) { return {{{x, y, z, w}}}; }
-EMU_VECTOR_TYPE(int4, int, 4, x, y, z, w)(int x, int y, int z, int w) { return {{{x, y, z, w}}}; }
+(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+EMU_VECTOR_TYPE(int4, int, 4, x, y, z, w)
+(int x, int y, int z, int w) { return {x, y, z, w}; }
 EMU_VECTOR_TYPE(float4, float, 4, x, y, z, w)
-(float x, float y, float z, float w) { return {{{x, y, z, w}}}; }
+(float x, float y, float z, float w) { return {x, y, z, w}; }
 #undef EMU_VECTOR_TYPE
 
 struct emu_dim3 {
