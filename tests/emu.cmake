@@ -40,7 +40,7 @@ add_custom_command(
     VERBATIM)
 add_custom_target(emu_hopper ALL DEPENDS emu_hopper.cubin)
 
-# 2. Deliberate errors in the ladder's kernels.
+# 2. Deliberate errors in the kernels.
 get_property(emu_compiler GLOBAL PROPERTY FC_EMU_COMPILER)
 add_test(
     NAME emu_mutations
@@ -60,4 +60,8 @@ set_tests_properties(emu_check PROPERTIES PROCESSORS 2 LABELS slow)
 add_test(
     NAME emu_counts
     COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_counts_test.py)
-set_tests_properties(emu_counts PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+add_test(
+    NAME emu_sm80_counts
+    COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_sm80_counts_test.py)
+set_tests_properties(emu_counts emu_sm80_counts PROPERTIES
+    ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
