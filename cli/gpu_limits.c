@@ -18,9 +18,11 @@ gpu_bound gpu_bound_of(const gpu_limits *gpu, const emu_totals *totals, double m
 {
     const double products_of_mma = 16 * 8 * 16;
     const double clocks = gpu->multiprocessors * gpu->clock;
+    /* Two products of 8 bits take the time of one of 16. */
+    const double products = (double)(totals->mma + totals->mma8) * products_of_mma +
+                            (double)totals->wgmma_products + (double)totals->wgmma8_products / 2;
     gpu_bound bound = {
-        .products = ((double)totals->mma * products_of_mma + (double)totals->wgmma_products) /
-                    gpu->products,
+        .products = products / gpu->products,
         .exponentials = (double)totals->exp2 / (gpu->exponentials_per_clock * clocks),
         .shared_memory = (double)totals->shared_passes / clocks,
         .memory = memory_bytes / gpu->memory_bytes,
