@@ -1,8 +1,7 @@
 /* attention_args.h: the one argument of the attention kernels, the same struct on host and device.
  * Everything of flashcore.h's problem that a kernel needs, resolved.
  *
- * A block finds it in the constant cache, which is cold at its first use of each 64 bytes: what
- * every kernel reads comes first and is kept small. */
+ * What every kernel reads comes first; what only the variants with FEATURES read, last. */
 #ifndef FC_CUDA_ATTENTION_ARGS_H
 #define FC_CUDA_ATTENTION_ARGS_H
 
