@@ -22,13 +22,25 @@
 #define __restrict__ __restrict
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* Copied whole, as the hardware's wide loads and stores do it. A compiler that sees single parts of
- * a vector used would load these alone: it is told that the registers are used as they are. */
+/* Vectors are copied whole, as the hardware's wide loads and stores do it. A compiler that sees
+ * single parts of one used would load these alone: it is told that something takes the register. */
 #if defined(__x86_64__)
-#define EMU_KEEP_WHOLE(vector) __asm__("" : "+x"(vector))
+#define EMU_VECTOR_REGISTER "+x"
 #else
-#define EMU_KEEP_WHOLE(vector) __asm__("" : "+w"(vector))
+#define EMU_VECTOR_REGISTER "+w"
 #endif
+template <class vector> static inline vector emu_whole(vector value)
+{
+    if constexpr (sizeof(vector) == 8) {
+        uint64_t bits;
+        __builtin_memcpy(&bits, &value, sizeof bits);
+        __asm__("" : "+r"(bits));
+        __builtin_memcpy(&value, &bits, sizeof bits);
+    } else {
+        __asm__("" : EMU_VECTOR_REGISTER(value));
+    }
+    return value;
+}
 #define EMU_VECTOR_TYPE(name, element, count, ...)                                       \
     struct name {                                                                        \
         typedef element whole_type __attribute__((vector_size(count * sizeof(element)))); \
@@ -43,7 +55,7 @@
         name(element first, others... rest) : whole{first, (element)rest...}             \
         {                                                                                \
         }                                                                                \
-        name(const name &other) : whole(other.whole) { EMU_KEEP_WHOLE(whole); }          \
+        name(const name &other) : whole(emu_whole(other.whole)) {}                       \
         name &operator=(const name &other)                                               \
         {                                                                                \
             whole = other.whole;                                                         \
