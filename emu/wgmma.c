@@ -106,8 +106,15 @@ typedef struct wgmma_visit {
     const unsigned *left;
 } wgmma_visit;
 
+static bool is_within(const void *memory, const void *array, size_t bytes)
+{
+    return (uintptr_t)memory - (uintptr_t)array < bytes;
+}
+
 static bool is_touched(const emu_fiber *fiber, const void *memory, size_t bytes)
 {
+    if (!is_within(memory, fiber->stack, EMU_STACK_BYTES))
+        return false;
     const size_t first = (size_t)((uintptr_t)memory - (uintptr_t)fiber->stack) / EMU_WORD_BYTES;
     for (size_t word = first; word < first + bytes / EMU_WORD_BYTES; word++)
         if (fiber->registers.touched[word / 32] >> word % 32 & 1)
@@ -150,6 +157,8 @@ static void enqueue(emu_fiber *self, emu_product *product)
     while (*end)
         end = &(*end)->next;
     *end = product;
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        check_fence(&self->warp->lanes[lane], product);
     visit_operands(product, check_chunk, NULL);
     emu_totals *totals = &self->machine->counts.totals;
     *(product->element_bytes == 2 ? &totals->wgmma_products : &totals->wgmma8_products) +=
@@ -191,7 +200,6 @@ void emu_wgmma(int type, int columns, float *sums, const unsigned *left_register
         product->left_registers[lane] = of->left;
         if (of->left)
             memcpy(product->left_values[lane], of->left, sizeof product->left_values[lane]);
-        check_fence(&self->warp->lanes[lane], product);
     }
     enqueue(self, product);
     emu_dismiss(self->warp, EMU_ALL_LANES);
@@ -325,11 +333,6 @@ void emu_products_end(emu_warp *warp)
 }
 
 /* 4. Registers. */
-
-static bool is_within(const void *memory, const void *array, size_t bytes)
-{
-    return (uintptr_t)memory - (uintptr_t)array < bytes;
-}
 
 static void check_in_flight(emu_fiber *self, const void *memory, uintptr_t pc)
 {

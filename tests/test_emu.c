@@ -443,6 +443,23 @@ static void test_without_leave_nobody_starts_early(void **state)
     expect_success(launch(*state, &after_pipeline, "previous_not_waited_for"), "second");
 }
 
+/* One that waits before it lets others start waits for them too. */
+static void test_early_starts_reach_as_far_as_nobody_waited(void **state)
+{
+    static const kernel_test first = {.kernel = "first", SIZES(64, 1, 4)};
+    static const kernel_test relay = {.kernel = "relay", SIZES(64, 1, 4), .before = "first"};
+    static const struct {
+        const char *relay;
+        CUresult result;
+    } chains[] = {{"right", CUDA_SUCCESS}, {"relay_does_not_wait", CUDA_ERROR_LAUNCH_FAILED}};
+    for (int i = 0; i < 2; i++) {
+        expect_success(start(*state, &first, "right"), "first");
+        expect_success(start(*state, &relay, chains[i].relay), "relay");
+        assert_int_equal(start(*state, &second, "previous_not_waited_for"), chains[i].result);
+    }
+    assert_non_null(strstr(fc_cuda_emulator()->report(), "unfinished kernel"));
+}
+
 /* The same at random moments, in place of the latest: right kernels stay right. */
 static void test_right_kernels_stay_right_at_random_moments(void **state)
 {
@@ -487,6 +504,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(test_barriers_and_warps),
         cmocka_unit_test(test_blocks_share_the_output),
         cmocka_unit_test(test_without_leave_nobody_starts_early),
+        cmocka_unit_test(test_early_starts_reach_as_far_as_nobody_waited),
         cmocka_unit_test(test_right_kernels_stay_right_at_random_moments),
         cmocka_unit_test(test_every_broken_kernel_is_reported),
     };

@@ -31,6 +31,7 @@
 #define BARRIER_BEFORE_WAIT 17
 #define REGISTERS_SWAPPED 18
 #define SHORT_STEP 19
+#define RELAY_DOES_NOT_WAIT 20
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -319,7 +320,8 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_box)(
     }
 }
 
-/* 6. A kernel that lets the next one start at once, and one that may then start early. */
+/* 6. A kernel that lets the next one start at once, one that may stand between, and one that uses
+ * what the first wrote. */
 
 SHAPE(_first, 64, unsigned[1]);
 
@@ -328,6 +330,17 @@ extern "C" __global__ void __launch_bounds__(64) KERNEL(_first)(
 {
     let_next_kernel_start();
     args.output[thread_id()] = (float)thread_id();
+}
+
+SHAPE(_relay, 64, unsigned[1]);
+
+extern "C" __global__ void __launch_bounds__(64) KERNEL(_relay)(
+    const __grid_constant__ kernel_args args)
+{
+#if BROKEN != RELAY_DOES_NOT_WAIT
+    wait_for_previous_kernel();
+#endif
+    let_next_kernel_start();
 }
 
 SHAPE(_second, 64, unsigned[1]);
