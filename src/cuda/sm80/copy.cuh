@@ -38,6 +38,7 @@ static __device__ __forceinline__ void copy_chunk(const attention_args *args, el
 typedef struct row_source {
     const element *first; /* row 0, the first dim wanted */
     const row_strides *strides;
+    long long row_stride, dim_stride; /* two of them, by value: five registers less */
     int dims;  /* from `first` on */
     int paged; /* 1: rows are page_index away from `first` */
 } row_source;
@@ -55,6 +56,8 @@ static __device__ __forceinline__ row_source find_keys(const attention_args *arg
                                  : first_kv_index(share, strides)) +
                    first_dim * DIM_STRIDE(strides);
     source.strides = strides;
+    source.row_stride = strides->row;
+    source.dim_stride = DIM_STRIDE(strides);
     source.dims = dims - first_dim;
     return source;
 }
@@ -69,16 +72,15 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
                                                  int end_row, int thread, int threads)
 {
     const int chunks = tile_dims / CHUNK;
-    const row_strides *strides = source->strides;
     for (int i = thread; i < tile_rows * chunks; i += threads) {
         const int row = i / chunks, column = i % chunks * CHUNK;
         const int source_row = min(first_row + row, end_row - 1);
         const long long index =
-            source->paged
-                ? page_index(args, share, source_row, strides->batch, strides->row)
-                : source_row * strides->row;
+            source->paged ? page_index(args, share, source_row, source->strides->batch,
+                                       source->row_stride)
+                          : source_row * source->row_stride;
         copy_chunk(args, tile_element(tile, tile_dims, row, column), source->first + index,
-                   strides->dim, column, source->dims, first_row + row < end_row);
+                   source->dim_stride, column, source->dims, first_row + row < end_row);
     }
 }
 
@@ -95,11 +97,10 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
     const int chunks = tile_dims / CHUNK;
     const int rows_apart = threads / chunks;
     const int row = thread / chunks, column = thread % chunks * CHUNK;
-    const int row_stride = source->strides->row;
     const int rows_left = column < source->dims ? end_row - first_row - row : 0;
     const element *global =
-        source->first + STRIDE_UNIT * times_stride(first_row + row, row_stride) + column;
-    const long long apart = STRIDE_UNIT * times_stride(rows_apart, row_stride);
+        source->first + STRIDE_UNIT * times_stride(first_row + row, source->row_stride) + column;
+    const long long apart = STRIDE_UNIT * times_stride(rows_apart, source->row_stride);
 #pragma unroll
     for (int first = 0; first < tile_rows; first += rows_apart) {
         if (rows_apart <= tile_rows || row < tile_rows)
@@ -124,6 +125,8 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
         source.paged = 0;
         source.first = (const element *)args->q + q_index(args, share, STRIDES(args, q), 0);
         source.strides = STRIDES(args, q);
+        source.row_stride = STRIDES(args, q)->row;
+        source.dim_stride = DIM_STRIDE(STRIDES(args, q));
         source.dims = args->head_dim;
         copy_rows(args, share, &source, tile, tile_rows, tile_dims, first_row, share->rows, thread,
                   threads);
