@@ -148,6 +148,19 @@ class Sm80CountsTest(unittest.TestCase):
     def test_latency_does_what_its_tiles_need(self):
         self.expect("sm80_latency", latency)
 
+    def test_split_keys_are_multiplied_and_read_once(self):
+        shape = Shape(heads=1, rows=16, keys=2048, dim=64)
+        counts = emu("sm80_latency", shape)["counts"]
+        splits = 3  # as many blocks as the emulated GPU has multiprocessors
+        self.assertEqual(counts["launches"], 2)
+        self.assertEqual(counts["mma"], latency(shape).mma)
+        self.assertEqual(counts["bank_conflicts"], 0)
+        self.assertEqual(counts["wasted_sectors"], 0)
+        # Each split's result in FP32, the sums of a warp's four rows; then the answer, a sum a row.
+        self.assertEqual(counts["global_write_sectors"],
+                         splits * (shape.rows * shape.dim * 4 // SECTOR + shape.rows // 4) +
+                         shape.rows * shape.row_sectors() + shape.rows)
+
     def test_heads_of_a_group_read_their_keys_once(self):
         shape = Shape(heads=8, rows=1, keys=256, dim=64, kv_heads=1)
         counts = emu("sm80_latency", shape)["counts"]

@@ -93,7 +93,7 @@ typedef struct attention_args {
     float *lse;
     element_strides lse_strides;
     /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
-    float *partial_out; /* × value_dim, each split's own softmax */
+    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
     float *partial_lse; /* base 2 */
 
     attention_features more;

@@ -250,17 +250,6 @@ static __device__ __forceinline__ long long partial_row(const attention_args *ar
            row_of(args, packed_row);
 }
 
-static __device__ __forceinline__ void store_partial_piece(const attention_args *args,
-                                                           long long row, int column,
-                                                           float4 values)
-{
-    const float value[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (column + i < args->value_dim)
-            args->partial_out[row * args->value_dim + column + i] = value[i];
-}
-
 /* ROW_THREADS threads share a row, each of them pieces of four columns. */
 #define ROW_THREADS (THREADS / WARP_ROWS)
 #define ROW_PIECES (VALUE_DIM / 4 / ROW_THREADS)
@@ -298,7 +287,7 @@ static __device__ __forceinline__ void merge_warps(const attention_args *args,
         if (column >= args->value_dim)
             continue;
         if (args->splits.divisor > 1)
-            store_partial_piece(args, row_index, column, sum);
+            *(float4 *)(args->partial_out + row_index * partial_stride(args) + column) = sum;
         else
             store_piece(args, row_index, column, sum);
     }

@@ -322,15 +322,19 @@ static size_t partial_rows(const attention_args *args)
            (size_t)args->q_length;
 }
 
+static size_t partial_floats(const attention_args *args)
+{
+    return partial_rows(args) * (size_t)divide_up(args->value_dim, 4) * 4;
+}
+
 /* Each split leaves a row's output and its logarithm of the sum. */
 static size_t latency_workspace(const fc_kernel *self, const fc_context *context,
                                 const fc_attention *p)
 {
     (void)self;
     const attention_args args = latency_arguments(context, p);
-    return args.splits.divisor > 1
-               ? partial_rows(&args) * ((size_t)p->value_dim + 1) * sizeof(float)
-               : 0;
+    return args.splits.divisor > 1 ? (partial_floats(&args) + partial_rows(&args)) * sizeof(float)
+                                   : 0;
 }
 
 static fc_status prepare(const fc_kernel *self, const fc_plan *plan, const attention_args *args,
@@ -387,8 +391,8 @@ static void set_pointers(attention_args *args, const fc_buffers *b)
     args->more.dropout_offset[0] = (unsigned)b->dropout_offset;
     args->more.dropout_offset[1] = (unsigned)(b->dropout_offset >> 32);
     if (args->splits.divisor > 1) {
-        args->partial_lse = b->workspace;
-        args->partial_out = args->partial_lse + partial_rows(args);
+        args->partial_out = b->workspace;
+        args->partial_lse = args->partial_out + partial_floats(args);
     }
 }
 
