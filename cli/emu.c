@@ -74,7 +74,9 @@ static bool run_problem(fc_context *context, emu_report *report, const emu_contr
     X(launches, "launches")                                          \
     X(blocks, "blocks")                                              \
     X(mma, "mma of 16x8x16 products")                                \
+    X(mma8, "mma of 16x8x32 products of 8 bits")                     \
     X(wgmma_products, "products of wgmma")                           \
+    X(wgmma8_products, "products of wgmma of 8 bits")                \
     X(ldmatrix, "ldmatrix and stmatrix")                             \
     X(exp2, "exponentials")                                          \
     X(shuffles, "shuffles and votes of a warp")                      \

@@ -7,8 +7,8 @@
 typedef struct gpu_limits {
     const char *name;
     double multiprocessors;
-    double clock;                  /* highest, per second */
-    double products;               /* f16 with FP32 sums, multiplications per second */
+    double clock;                  /* highest published, per second */
+    double products_per_clock;     /* of a multiprocessor: f16, FP32 sums, dense */
     double memory_bytes;           /* per second */
     double exponentials_per_clock; /* of a multiprocessor */
     const char *source;

@@ -83,25 +83,65 @@ static bool try_shared(emu_fiber *by, const void *memory, unsigned bytes, bool w
     return true;
 }
 
-void emu_check_global(emu_fiber *by, const void *memory, unsigned bytes, bool writes, uintptr_t pc)
+static void __attribute__((noreturn))
+report_two_writers(emu_fiber *by, const void *memory, uint32_t other, uintptr_t pc)
+{
+    const emu_launch *launch = by->machine->launch;
+    const uint32_t self = by->block->number, first = other < self ? other : self;
+    const uint32_t numbers[2] = {first, first == self ? other : self};
+    char blocks[2][48], where[200];
+    for (int i = 0; i < 2; i++) {
+        const uint32_t index = numbers[i] - launch->first_block;
+        snprintf(blocks[i], sizeof blocks[i], "(%u, %u, %u)", index % launch->grid[0],
+                 index / launch->grid[0] % launch->grid[1],
+                 index / launch->grid[0] / launch->grid[1]);
+    }
+    emu_memory_describe(memory, where, sizeof where);
+    emu_fail(by->machine, "race: blocks %s and %s both write %s (\001%c), not by atomics",
+             blocks[0], blocks[1], where, emu_place_mark(emu_add_place(by->machine, pc)));
+}
+
+/* Bytes that are open: no two blocks of a launch write one, and what a kernel wrote that may still
+ * be running is touched by those alone who have waited for it. */
+static void check_writers(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
+                          unsigned flags, uintptr_t pc)
+{
+    const emu_launch *launch = by->machine->launch;
+    const emu_open_memory *open = &by->machine->open;
+    uint32_t *writers = open->writers + ((uintptr_t)memory - open->low);
+    const uint32_t self = by->block->number;
+    const bool may_run = launch->first_running < launch->first_block && !emu_knows_previous(by);
+    for (unsigned i = 0; may_run && i < bytes; i++) {
+        const uint32_t writer = __atomic_load_n(&writers[i], __ATOMIC_RELAXED);
+        if (writer >= launch->first_running && writer < launch->first_block)
+            emu_fail_access(by, "unfinished kernel, wait_for_previous_kernel is missing", memory,
+                            bytes, writes, pc);
+    }
+    for (unsigned i = 0; writes && !(flags & EMU_ATOMIC) && i < bytes; i++) {
+        const uint32_t before = __atomic_exchange_n(&writers[i], self, __ATOMIC_RELAXED);
+        if (before >= launch->first_block && before != self)
+            report_two_writers(by, (const unsigned char *)memory + i, before, pc);
+    }
+}
+
+void emu_check_global(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
+                      unsigned flags, uintptr_t pc)
 {
     emu_machine *machine = by->machine;
     const uintptr_t low = (uintptr_t)memory;
     check_alignment(by, memory, bytes, writes, pc);
-    if (low >= machine->open_low && low + bytes <= machine->open_high)
-        return;
-    if (emu_memory_find(memory, bytes, &machine->open_low, &machine->open_high))
-        return;
-    if (!writes && emu_memory_is_constant(machine->launch, memory))
-        return;
-    emu_fail_access(by, "out of bounds", memory, bytes, writes, pc);
+    if ((low >= machine->open.low && low + bytes <= machine->open.high) ||
+        emu_memory_find(memory, bytes, &machine->open))
+        check_writers(by, memory, bytes, writes, flags, pc);
+    else if (writes || !emu_memory_is_constant(machine->launch, memory))
+        emu_fail_access(by, "out of bounds", memory, bytes, writes, pc);
 }
 
 void emu_check_access(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
                       unsigned flags, uintptr_t pc)
 {
     if (!try_shared(by, memory, bytes, writes, flags, pc))
-        emu_check_global(by, memory, bytes, writes, pc);
+        emu_check_global(by, memory, bytes, writes, flags, pc);
 }
 
 void emu_check_shared(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
@@ -134,8 +174,7 @@ static inline void plain_access(void *memory, unsigned bytes, bool writes, uintp
     if (!self)
         return;
     if ((uintptr_t)memory - (uintptr_t)self->stack < EMU_STACK_BYTES) {
-        if (self->warp->products)
-            emu_check_sums(self, memory, pc);
+        emu_touch_registers(self, memory, bytes, pc);
         return;
     }
     emu_check_access(self, memory, bytes, writes, 0, pc);

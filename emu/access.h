@@ -12,7 +12,8 @@ void emu_check_access(emu_fiber *by, const void *memory, unsigned bytes, bool wr
 /* The same for instructions that take shared, or global, memory alone. */
 void emu_check_shared(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
                       unsigned flags, uintptr_t pc);
-void emu_check_global(emu_fiber *by, const void *memory, unsigned bytes, bool writes, uintptr_t pc);
+void emu_check_global(emu_fiber *by, const void *memory, unsigned bytes, bool writes,
+                      unsigned flags, uintptr_t pc);
 
 /* Where bytes of shared memory lie; false when they are not in the shared memory of a block of the
  * cluster. */

@@ -43,7 +43,7 @@ unsigned emu_shared_address(const void *pointer)
 emu_uint4 emu_load_global(const void *global, int bytes)
 {
     emu_uint4 chunk = {0};
-    emu_check_global(emu_self, global, (unsigned)bytes, false, EMU_CALLER);
+    emu_check_global(emu_self, global, (unsigned)bytes, false, 0, EMU_CALLER);
     emu_count_access(emu_self, global, (unsigned)bytes, false, EMU_CALLER);
     memcpy(&chunk, global, (size_t)bytes);
     return chunk;
@@ -51,7 +51,7 @@ emu_uint4 emu_load_global(const void *global, int bytes)
 
 void emu_store_global(void *global, emu_uint4 chunk, int bytes)
 {
-    emu_check_global(emu_self, global, (unsigned)bytes, true, EMU_CALLER);
+    emu_check_global(emu_self, global, (unsigned)bytes, true, 0, EMU_CALLER);
     emu_count_access(emu_self, global, (unsigned)bytes, true, EMU_CALLER);
     memcpy(global, &chunk, (size_t)bytes);
 }

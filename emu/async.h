@@ -34,8 +34,9 @@ bool emu_bulk_complete_one(emu_machine *machine);
 void emu_bulk_end(emu_machine *machine);
 void emu_products_end(emu_warp *warp);
 
-/* Ends the launch when a thread touches sums of a wgmma that it has not waited for. */
-void emu_check_sums(emu_fiber *self, const void *memory, uintptr_t pc);
+/* A plain access to the thread's own stack. Ends the launch when a wgmma that has not been waited
+ * for uses the bytes as registers. */
+void emu_touch_registers(emu_fiber *self, const void *memory, unsigned bytes, uintptr_t pc);
 
 static inline uint32_t emu_product_engine(const emu_warp *warp)
 {
@@ -45,6 +46,11 @@ static inline uint32_t emu_product_engine(const emu_warp *warp)
 static inline uint32_t emu_store_engine(const emu_warp *warp)
 {
     return emu_product_engine(warp) + 1;
+}
+
+static inline uint32_t emu_previous_kernel(const emu_machine *machine)
+{
+    return machine->thread_count + EMU_ENGINES + 2 * machine->warp_count;
 }
 
 /* Where an address of the cluster (device.h) points. */

@@ -69,11 +69,13 @@ void emu_bulk_load(void *shared, const void *global, int bytes, void *barrier)
 {
     emu_fiber *self = emu_self;
     const uintptr_t pc = EMU_CALLER;
-    uintptr_t low, high;
+    emu_open_memory open;
     if (bytes <= 0 || bytes % 16 || (uintptr_t)global % 16 || (uintptr_t)shared % 16)
         report(self, "copies bytes that are no multiples of 16, aligned to 16", pc);
-    if (!emu_memory_find(global, (size_t)bytes, &low, &high))
+    if (!emu_memory_find(global, (size_t)bytes, &open))
         emu_fail_access(self, "out of bounds", global, (unsigned)bytes, false, pc);
+    for (int i = 0; i < bytes; i += 16)
+        emu_check_global(self, (const unsigned char *)global + i, 16, false, 0, pc);
     enqueue((emu_bulk){.kind = BULK_ROW,
                        .loads = true,
                        .by = self,
@@ -88,7 +90,7 @@ static emu_bulk box_of(emu_fiber *self, const void *bytes, const void *shared, c
                        uintptr_t pc)
 {
     const emu_tensor_map *map = emu_tensor_map_of(bytes);
-    uintptr_t low, high;
+    emu_open_memory open;
     if (!map || map->dims != 4)
         report(self, "takes what is no map of four dimensions", pc);
     if ((uintptr_t)shared % 128)
@@ -96,7 +98,7 @@ static emu_bulk box_of(emu_fiber *self, const void *bytes, const void *shared, c
     size_t extent = map->element_bytes;
     for (int i = 0; i < map->dims; i++)
         extent += (map->sizes[i] - 1) * map->strides[i];
-    if (!emu_memory_find(map->memory, extent, &low, &high))
+    if (!emu_memory_find(map->memory, extent, &open))
         report(self, "has a map of memory that is not, or not all, the device's", pc);
     emu_bulk copy = {.kind = BULK_BOX,
                      .by = self,
@@ -108,6 +110,12 @@ static emu_bulk box_of(emu_fiber *self, const void *bytes, const void *shared, c
     return copy;
 }
 
+static void check_element(void *element, void *user)
+{
+    const emu_bulk *copy = user;
+    emu_check_global(copy->by, element, copy->map.element_bytes, !copy->loads, 0, copy->pc);
+}
+
 void emu_tensor_load(void *shared, const void *map, int dim, int row, int head, int batch,
                      void *barrier, unsigned blocks)
 {
@@ -116,6 +124,7 @@ void emu_tensor_load(void *shared, const void *map, int dim, int row, int head, 
     const int at[4] = {dim, row, head, batch};
     emu_bulk copy = box_of(self, map, shared, at, pc);
     copy.loads = true;
+    emu_box_visit(&copy.map, at, check_element, &copy);
     if (blocks >> self->machine->block_count)
         report(self, "goes to blocks that its cluster does not have", pc);
     if (blocks == 0)
@@ -134,6 +143,7 @@ void emu_tensor_store(const void *map, const void *shared, int dim, int row, int
     const int at[4] = {dim, row, head, batch};
     emu_bulk copy = box_of(self, map, shared, at, EMU_CALLER);
     copy.group = self->store_group;
+    emu_box_visit(&copy.map, at, check_element, &copy);
     enqueue(copy);
 }
 

@@ -18,6 +18,7 @@ static const char *const collective_names[] = {
     [EMU_MMA] = "mma",
     [EMU_BARRIER] = "a barrier",
     [EMU_WGMMA] = "wgmma",
+    [EMU_WGMMA_FENCE] = "wgmma_fence",
     [EMU_WGMMA_COMMIT] = "wgmma_commit",
     [EMU_WGMMA_WAIT] = "wgmma_wait",
     [EMU_CLUSTER_ARRIVE] = "cluster_arrive",

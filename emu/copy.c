@@ -45,7 +45,7 @@ void emu_cp_async(void *shared, const void *global, int bytes, int wanted)
     emu_fiber *self = emu_self;
     const uintptr_t pc = EMU_CALLER;
     if (wanted > 0)
-        emu_check_global(self, global, (unsigned)wanted, false, pc);
+        emu_check_global(self, global, (unsigned)wanted, false, 0, pc);
     emu_check_shared(self, shared, (unsigned)bytes, true, EMU_IN_FLIGHT, pc);
     emu_copy *copy = new_copy(&self->copies);
     *copy = (emu_copy){.shared = shared,

@@ -22,7 +22,25 @@
 #define __restrict__ __restrict
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* Assigned whole, so that a store stays one access of all its bytes. */
+/* Vectors are copied whole, as the hardware's wide loads and stores do it. A compiler that sees
+ * single parts of one used would load these alone: it is told that something takes the register. */
+#if defined(__x86_64__)
+#define EMU_VECTOR_REGISTER "+x"
+#else
+#define EMU_VECTOR_REGISTER "+w"
+#endif
+template <class vector> static inline vector emu_whole(vector value)
+{
+    if constexpr (sizeof(vector) == 8) {
+        uint64_t bits;
+        __builtin_memcpy(&bits, &value, sizeof bits);
+        __asm__("" : "+r"(bits));
+        __builtin_memcpy(&value, &bits, sizeof bits);
+    } else {
+        __asm__("" : EMU_VECTOR_REGISTER(value));
+    }
+    return value;
+}
 #define EMU_VECTOR_TYPE(name, element, count, ...)                                       \
     struct name {                                                                        \
         typedef element whole_type __attribute__((vector_size(count * sizeof(element)))); \
@@ -32,6 +50,12 @@
             };                                                                           \
             whole_type whole;                                                            \
         };                                                                               \
+        name() = default;                                                                \
+        template <class... others>                                                       \
+        name(element first, others... rest) : whole{first, (element)rest...}             \
+        {                                                                                \
+        }                                                                                \
+        name(const name &other) : whole(emu_whole(other.whole)) {}                       \
         name &operator=(const name &other)                                               \
         {                                                                                \
             whole = other.whole;                                                         \
@@ -39,14 +63,16 @@
         }                                                                                \
     };                                                                                   \
     static inline name make_##name
-EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)(unsigned x, unsigned y) { return {{{x, y}}}; }
-EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {{{x, y}}}; }
-EMU_VECTOR_TYPE(float2, float, 2, x, y)(float x, float y) { return {{{x, y}}}; }
+EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)
+(unsigned x, unsigned y) { return {x, y}; }
+EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {x, y}; }
+EMU_VECTOR_TYPE(float2, float, 2, x, y)(float x, float y) { return {x, y}; }
 EMU_VECTOR_TYPE(uint4, unsigned, 4, x, y, z, w)
-(unsigned x, unsigned y, unsigned z, unsigned w) { return {{{x, y, z, w}}}; }
-EMU_VECTOR_TYPE(int4, int, 4, x, y, z, w)(int x, int y, int z, int w) { return {{{x, y, z, w}}}; }
+(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+EMU_VECTOR_TYPE(int4, int, 4, x, y, z, w)
+(int x, int y, int z, int w) { return {x, y, z, w}; }
 EMU_VECTOR_TYPE(float4, float, 4, x, y, z, w)
-(float x, float y, float z, float w) { return {{{x, y, z, w}}}; }
+(float x, float y, float z, float w) { return {x, y, z, w}; }
 #undef EMU_VECTOR_TYPE
 
 struct emu_dim3 {

@@ -50,10 +50,12 @@ enum { EMU_REDUCE_ADD, EMU_REDUCE_MIN, EMU_REDUCE_MAX, EMU_REDUCE_AND, EMU_REDUC
 EMU_API unsigned emu_reduce(int how, int is_signed, unsigned mask, unsigned value, EMU_HERE);
 EMU_API unsigned emu_active_mask(void);
 
-/* Matrix instructions. */
-enum { EMU_F16, EMU_BF16 };
-EMU_API emu_float4 emu_mma_m16n8k16(int type, emu_float4 sum, emu_uint4 left, unsigned right_0,
-                                    unsigned right_1, EMU_HERE);
+/* Matrix instructions: m16n8k16 of 16-bit types, m16n8k32 of 8-bit ones. */
+enum { EMU_F16, EMU_BF16, EMU_E4M3, EMU_E5M2, EMU_S8 };
+EMU_API emu_float4 emu_mma(int type, emu_float4 sum, emu_uint4 left, unsigned right_0,
+                           unsigned right_1, EMU_HERE);
+EMU_API emu_uint4 emu_mma_s8(emu_uint4 sum, emu_uint4 left, unsigned right_0, unsigned right_1,
+                             EMU_HERE);
 EMU_API emu_uint4 emu_ldmatrix(int matrices, int transposed, const void *row, EMU_HERE);
 EMU_API void emu_stmatrix(int matrices, int transposed, void *row, emu_uint4 values, EMU_HERE);
 
@@ -94,11 +96,10 @@ EMU_API void emu_tensor_store(const void *map, const void *shared, int dim, int 
 EMU_API void emu_bulk_commit(void);
 EMU_API void emu_bulk_wait(int pending, int read_only);
 
-/* Products of a warpgroup, warp by warp. The left operand is a descriptor in its first two words,
- * or where left_in_registers the four registers of a lane; the right one's rows then run across
- * the sum. */
-EMU_API void emu_wgmma(int type, int columns, float *sums, emu_uint4 left, uint64_t right,
-                       int left_in_registers, int accumulates, EMU_HERE);
+/* Products of a warpgroup, warp by warp. Operands are descriptors, the left one, where
+ * left_registers is not NULL, four registers of a lane instead. */
+EMU_API void emu_wgmma(int type, int columns, float *sums, const unsigned *left_registers,
+                       uint64_t left, uint64_t right, int accumulates, EMU_HERE);
 EMU_API void emu_wgmma_fence(EMU_HERE);
 EMU_API void emu_wgmma_commit(EMU_HERE);
 EMU_API void emu_wgmma_wait(int pending, EMU_HERE);
@@ -111,6 +112,10 @@ EMU_API float emu_atomic_float(int how, float *memory, float value);
 EMU_API unsigned emu_atomic_unsigned(int how, unsigned *memory, unsigned value);
 EMU_API int emu_atomic_int(int how, int *memory, int value);
 EMU_API unsigned emu_atomic_cas(unsigned *memory, unsigned expected, unsigned value);
+
+/* Programmatic dependent launch. */
+EMU_API void emu_wait_for_previous(void);
+EMU_API void emu_let_next_start(void);
 
 /* Arithmetic that the CPU lacks or that is counted. */
 EMU_API float emu_exp2(float x);

@@ -2,6 +2,7 @@
  * Device memory is host memory; a launch has run when it returns. */
 #include "driver.h"
 
+#include "launch.h"
 #include "memory.h"
 
 #include <stdarg.h>
@@ -252,12 +253,14 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr memory)
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
+    emu_launch_wait();
     memcpy((void *)(uintptr_t)to, from, bytes);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
+    emu_launch_wait();
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return CUDA_SUCCESS;
 }

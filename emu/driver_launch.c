@@ -136,6 +136,14 @@ static unsigned cluster_of(const CUlaunchConfig *config)
     return 1;
 }
 
+static bool starts_early(const CUlaunchConfig *config)
+{
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return config->attrs[i].value.programmaticStreamSerializationAllowed;
+    return false;
+}
+
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **parameters,
                                  void **extra)
 {
@@ -150,6 +158,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle
         .shared_bytes = config->sharedMemBytes,
         .seed = seed,
         .counting = counting,
+        .starts_early = starts_early(config),
     };
     if (config->blockDimY != 1 || config->blockDimZ != 1 || launch.threads == 0 ||
         launch.threads % EMU_LANES || launch.threads > EMU_MOST_THREADS)

@@ -1,4 +1,4 @@
-/* element.h: 16-bit floating point to and from FP32, by the processor where it can. */
+/* element.h: floating point of 16 and 8 bits to and from FP32, by the processor where it can. */
 #ifndef EMU_ELEMENT_H
 #define EMU_ELEMENT_H
 
@@ -32,14 +32,32 @@ static inline uint16_t emu_narrow_f16(float value)
 #endif
 }
 
-static inline void emu_widen(int type, const uint16_t *bits, float *values, int count)
+static inline int emu_element_bytes(int type)
 {
-    if (type == EMU_BF16)
+    return type == EMU_F16 || type == EMU_BF16 ? 2 : 1;
+}
+
+static inline void emu_widen(int type, const void *elements, float *values, int count)
+{
+    const uint16_t *halves = elements;
+    const uint8_t *bytes = elements;
+    switch (type) {
+    case EMU_F16:
         for (int i = 0; i < count; i++)
-            values[i] = fc_bf16_to_float(bits[i]);
-    else
+            values[i] = emu_widen_f16(halves[i]);
+        break;
+    case EMU_BF16:
         for (int i = 0; i < count; i++)
-            values[i] = emu_widen_f16(bits[i]);
+            values[i] = fc_bf16_to_float(halves[i]);
+        break;
+    case EMU_E4M3:
+        for (int i = 0; i < count; i++)
+            values[i] = fc_e4m3_to_float(bytes[i]);
+        break;
+    default:
+        for (int i = 0; i < count; i++)
+            values[i] = fc_e5m2_to_float(bytes[i]);
+    }
 }
 
 #endif

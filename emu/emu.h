@@ -12,7 +12,9 @@ typedef struct emu_totals {
     uint64_t launches;
     uint64_t blocks;
     uint64_t mma;            /* warp instructions, each of 16×8×16 products */
+    uint64_t mma8;           /* the same of 8-bit operands, each of 16×8×32 products */
     uint64_t wgmma_products; /* products of wgmma */
+    uint64_t wgmma8_products;
     uint64_t ldmatrix;       /* warp instructions */
     uint64_t exp2;           /* calls of a thread */
     uint64_t shuffles;       /* warp instructions, votes and reductions among them */

@@ -93,6 +93,28 @@ static const worker *first_failure(const worker *workers, unsigned count)
     return first;
 }
 
+/* Of the launch before: the first block that its follower may meet while it still runs; 0 where
+ * none may. Block 0 is nobody. */
+static uint32_t running;
+static uint32_t next_block = 1;
+
+static void number_blocks(emu_launch *launch)
+{
+    launch->first_block = next_block;
+    launch->first_running = launch->starts_early && running ? running : next_block;
+    next_block += launch->grid[0] * launch->grid[1] * launch->grid[2];
+}
+
+static void note_running(const emu_launch *launch, const worker *workers, unsigned count)
+{
+    bool starts = false, hurries = false;
+    for (unsigned i = 0; i < count; i++) {
+        starts |= workers[i].machine->lets_next_start;
+        hurries |= workers[i].machine->lets_next_hurry;
+    }
+    running = hurries ? launch->first_running : starts ? launch->first_block : 0;
+}
+
 static bool run_grid(const emu_launch *launch)
 {
     worker workers[MOST_WORKERS];
@@ -110,6 +132,7 @@ static bool run_grid(const emu_launch *launch)
     for (unsigned i = 0; i < count; i++)
         emu_counts_add(&counts, &workers[i].machine->counts);
     counts.totals.launches++;
+    note_running(launch, workers, count);
     const worker *failed = first_failure(workers, count);
     if (failed)
         emu_source_expand(&failed->machine->failure, report, sizeof report);
@@ -118,10 +141,19 @@ static bool run_grid(const emu_launch *launch)
 
 bool emu_launch_run(const emu_launch *launch)
 {
+    emu_launch numbered = *launch;
     pthread_mutex_lock(&one_at_a_time);
-    const bool ok = run_grid(launch);
+    number_blocks(&numbered);
+    const bool ok = run_grid(&numbered);
     pthread_mutex_unlock(&one_at_a_time);
     return ok;
+}
+
+void emu_launch_wait(void)
+{
+    pthread_mutex_lock(&one_at_a_time);
+    running = 0;
+    pthread_mutex_unlock(&one_at_a_time);
 }
 
 const char *emu_launch_report(void)

@@ -9,6 +9,9 @@
 bool emu_launch_run(const emu_launch *launch);
 const char *emu_launch_report(void);
 
+/* The host waits for all kernels: none that comes later meets them. */
+void emu_launch_wait(void);
+
 /* Of all launches since the last reset. */
 void emu_launch_reset(void);
 const emu_counts *emu_launch_counts(void);

@@ -94,8 +94,9 @@ bool emu_machine_prepare(emu_machine *machine, const emu_launch *launch)
     machine->thread_count = threads;
     machine->warp_count = threads / EMU_LANES;
     machine->failure = (emu_failure){0};
-    machine->open_low = machine->open_high = 0;
-    emu_vectors_start(&machine->vectors, threads + EMU_ENGINES + 2 * machine->warp_count);
+    machine->open = (emu_open_memory){0};
+    machine->lets_next_start = machine->lets_next_hurry = false;
+    emu_vectors_start(&machine->vectors, emu_previous_kernel(machine) + 1);
     emu_counts_start(&machine->counts);
     return true;
 }
@@ -137,6 +138,7 @@ static void start_blocks(emu_machine *machine, unsigned first, unsigned y, unsig
         *block = (emu_block){
             .index = {first + i, y, z},
             .rank = i,
+            .number = launch->first_block + first + i + launch->grid[0] * (y + z * launch->grid[1]),
             .shared = machine->shared + i * machine->shared_stride,
             .shadow = shadow,
             .warps = machine->warps + (size_t)i * (launch->threads / EMU_LANES),

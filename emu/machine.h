@@ -49,6 +49,7 @@ typedef enum emu_collective {
     EMU_STMATRIX,
     EMU_MMA,
     EMU_WGMMA,
+    EMU_WGMMA_FENCE,
     EMU_WGMMA_COMMIT,
     EMU_WGMMA_WAIT,
     EMU_CLUSTER_ARRIVE,
@@ -86,6 +87,13 @@ typedef struct emu_copies {
     uint32_t group; /* the one that is open */
 } emu_copies;
 
+/* What a thread did to the arrays on its stack that may be registers of a wgmma: wgmma.c. */
+typedef struct emu_registers {
+    bool fenced; /* ever */
+    /* Words accessed since the last fence, a bit each. */
+    uint32_t touched[EMU_STACK_BYTES / EMU_WORD_BYTES / 32];
+} emu_registers;
+
 struct emu_fiber {
     void *stack_pointer; /* while it does not run */
     unsigned char *stack;
@@ -102,6 +110,7 @@ struct emu_fiber {
     emu_knowledge knowledge;
     emu_copies copies;
     uint32_t store_group; /* of bulk stores, the one that is open */
+    emu_registers registers;
 };
 
 typedef struct emu_product emu_product;
@@ -134,7 +143,8 @@ typedef struct emu_mbarrier emu_mbarrier;
 
 struct emu_block {
     unsigned index[3];
-    unsigned rank; /* in the cluster */
+    unsigned rank;   /* in the cluster */
+    uint32_t number; /* through all launches */
     unsigned char *shared;
     emu_shadow shadow;
     emu_warp *warps;
@@ -142,6 +152,13 @@ struct emu_block {
     emu_mbarrier *mbarriers; /* a list */
     unsigned threads_left;
 };
+
+/* Blocks are numbered through all launches, so that a byte of global memory can tell who wrote it
+ * last: 0 nobody, or the host. */
+typedef struct emu_open_memory {
+    uintptr_t low, high;
+    uint32_t *writers; /* of each byte from `low` on */
+} emu_open_memory;
 
 typedef struct emu_launch {
     void (*start)(const void *args);
@@ -152,6 +169,10 @@ typedef struct emu_launch {
     size_t shared_bytes;
     uint64_t seed; /* 0: everything as late as allowed; else order and completions at random */
     bool counting;
+    bool starts_early; /* when the kernel before lets it: programmatic dependent launch */
+    /* Set by emu_launch_run: the number of the first block, and of the first block of the kernels
+     * that may still be running; the same where none may. */
+    uint32_t first_block, first_running;
 } emu_launch;
 
 enum { EMU_MOST_PLACES = 48, EMU_FAILURE_BYTES = 4096 };
@@ -186,7 +207,9 @@ struct emu_machine {
     emu_vectors vectors;
     emu_counts counts;
     emu_failure failure;
-    uintptr_t open_low, open_high; /* global memory found last: memory.h */
+    emu_open_memory open; /* global memory found last: memory.h */
+    bool lets_next_start; /* some thread said so */
+    bool lets_next_hurry; /* and did not know that the kernels before were over */
     uint64_t random;
 };
 
@@ -216,6 +239,9 @@ void emu_fail(emu_machine *machine, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 int emu_add_place(emu_machine *machine, uintptr_t pc);
 char emu_place_mark(int place);
+
+/* dependent.c: whether a thread may rely on what the kernel before wrote. */
+bool emu_knows_previous(const emu_fiber *fiber);
 
 /* collective.c: waits for the lanes of mask and returns true in the last one, which has to do the
  * work for all and then call emu_dismiss. */

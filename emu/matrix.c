@@ -1,5 +1,5 @@
-/* matrix.c: ldmatrix, stmatrix and the m16n8k16 products. src/cuda/ptx_mma.cuh shows which lane
- * holds what. */
+/* matrix.c: ldmatrix, stmatrix and the products of a warp. src/cuda/ptx_mma.cuh and ptx_mma8.cuh
+ * show which lane holds what. */
 #include "access.h"
 #include "device.h"
 #include "element.h"
@@ -80,67 +80,119 @@ void emu_stmatrix(int matrices, int transposed, void *row, emu_uint4 values, con
 
 /* 2. Products. */
 
+enum { MOST_DEPTH = 32, LEFT_BYTES = 16, RIGHT_BYTES = 8 };
+
 typedef struct mma_visit {
-    emu_float4 sum;
-    uint16_t left[8];
-    uint16_t right[4];
+    emu_uint4 sum; /* FP32 or integers */
+    unsigned char left[LEFT_BYTES], right[RIGHT_BYTES];
 } mma_visit;
 
-typedef struct mma_operands {
-    float left[16][16];
-    float right[16][8];
-    float sum[16][8];
-} mma_operands;
+/* Where element i of a lane's left, or right, operand stands, `packed` of them in a register. */
+static int depth_of(int lane, int i, int packed, int registers_apart)
+{
+    return lane % 4 * packed + i % packed + i / packed / registers_apart * 4 * packed;
+}
 
-static void gather_operands(const emu_warp *warp, int type, mma_operands *m)
+static int left_row(int lane, int i, int packed)
+{
+    return lane / 4 + i / packed % 2 * 8;
+}
+
+/* The sums of all lanes, or back to them. */
+static void move_sums(const emu_warp *warp, uint32_t sums[16][8], bool back)
 {
     for (int lane = 0; lane < EMU_LANES; lane++) {
-        const mma_visit *visit = emu_arguments(warp, lane);
-        const int g = lane / 4, t = lane % 4;
-        float left[8], right[4];
-        emu_widen(type, visit->left, left, 8);
-        emu_widen(type, visit->right, right, 4);
-        for (int i = 0; i < 8; i++)
-            m->left[g + i / 2 % 2 * 8][2 * t + i % 2 + i / 4 * 8] = left[i];
-        for (int i = 0; i < 4; i++)
-            m->right[2 * t + i % 2 + i / 2 * 8][g] = right[i];
-        for (int i = 0; i < 4; i++)
-            m->sum[g + i / 2 * 8][2 * t + i % 2] = visit->sum[i];
+        mma_visit *visit = emu_arguments(warp, lane);
+        for (int i = 0; i < 4; i++) {
+            uint32_t *sum = &sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+            if (back)
+                visit->sum[i] = *sum;
+            else
+                *sum = visit->sum[i];
+        }
     }
 }
 
 /* FP32 sums, one product after another; the hardware's order and rounding are its own. */
-static void multiply(mma_operands *m)
+static void multiply(const emu_warp *warp, int type, uint32_t sums[16][8])
 {
+    const int packed = 4 / emu_element_bytes(type), depth = 8 * packed;
+    float left[16][MOST_DEPTH], right[MOST_DEPTH][8];
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        const mma_visit *visit = emu_arguments(warp, lane);
+        float values[LEFT_BYTES];
+        emu_widen(type, visit->left, values, 4 * packed);
+        for (int i = 0; i < 4 * packed; i++)
+            left[left_row(lane, i, packed)][depth_of(lane, i, packed, 2)] = values[i];
+        emu_widen(type, visit->right, values, 2 * packed);
+        for (int i = 0; i < 2 * packed; i++)
+            right[depth_of(lane, i, packed, 1)][lane / 4] = values[i];
+    }
     for (int row = 0; row < 16; row++) {
         float sum[8];
-        memcpy(sum, m->sum[row], sizeof sum);
-        for (int k = 0; k < 16; k++)
+        memcpy(sum, sums[row], sizeof sum);
+        for (int k = 0; k < depth; k++)
             for (int column = 0; column < 8; column++)
-                sum[column] += m->left[row][k] * m->right[k][column];
-        memcpy(m->sum[row], sum, sizeof sum);
+                sum[column] += left[row][k] * right[k][column];
+        memcpy(sums[row], sum, sizeof sum);
     }
 }
 
-emu_float4 emu_mma_m16n8k16(int type, emu_float4 sum, emu_uint4 left, unsigned right_0,
-                            unsigned right_1, const char *file, int line)
+/* Sums wrap around. */
+static void multiply_integers(const emu_warp *warp, uint32_t sums[16][8])
+{
+    int8_t left[16][MOST_DEPTH], right[MOST_DEPTH][8];
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        const mma_visit *visit = emu_arguments(warp, lane);
+        for (int i = 0; i < LEFT_BYTES; i++)
+            left[left_row(lane, i, 4)][depth_of(lane, i, 4, 2)] = (int8_t)visit->left[i];
+        for (int i = 0; i < RIGHT_BYTES; i++)
+            right[depth_of(lane, i, 4, 1)][lane / 4] = (int8_t)visit->right[i];
+    }
+    for (int row = 0; row < 16; row++)
+        for (int column = 0; column < 8; column++)
+            for (int k = 0; k < MOST_DEPTH; k++)
+                sums[row][column] += (uint32_t)(left[row][k] * right[k][column]);
+}
+
+static emu_uint4 mma(int type, emu_uint4 sum, emu_uint4 left, unsigned right_0, unsigned right_1,
+                     emu_place place)
 {
     emu_fiber *self = emu_self;
+    emu_totals *totals = &self->machine->counts.totals;
     const unsigned right[2] = {right_0, right_1};
     mma_visit visit = {.sum = sum};
     memcpy(visit.left, &left, sizeof visit.left);
     memcpy(visit.right, right, sizeof visit.right);
-    if (!emu_meet(self, VISIT(EMU_MMA, type, &visit)))
+    const emu_visit meeting = {.collective = EMU_MMA,
+                               .mask = EMU_ALL_LANES,
+                               .detail = type,
+                               .place = place,
+                               .arguments = &visit};
+    if (!emu_meet(self, &meeting))
         return visit.sum;
-    mma_operands m;
-    gather_operands(self->warp, type, &m);
-    multiply(&m);
-    for (int lane = 0; lane < EMU_LANES; lane++) {
-        mma_visit *of = emu_arguments(self->warp, lane);
-        for (int i = 0; i < 4; i++)
-            of->sum[i] = m.sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
-    }
-    self->machine->counts.totals.mma++;
+    uint32_t sums[16][8];
+    move_sums(self->warp, sums, false);
+    if (type == EMU_S8)
+        multiply_integers(self->warp, sums);
+    else
+        multiply(self->warp, type, sums);
+    move_sums(self->warp, sums, true);
+    *(emu_element_bytes(type) == 2 ? &totals->mma : &totals->mma8) += 1;
     emu_dismiss(self->warp, EMU_ALL_LANES);
     return visit.sum;
+}
+
+emu_float4 emu_mma(int type, emu_float4 sum, emu_uint4 left, unsigned right_0, unsigned right_1,
+                   const char *file, int line)
+{
+    const emu_place place = {.file = file, .line = line, .pc = EMU_CALLER};
+    return (emu_float4)mma(type, (emu_uint4)sum, left, right_0, right_1, place);
+}
+
+emu_uint4 emu_mma_s8(emu_uint4 sum, emu_uint4 left, unsigned right_0, unsigned right_1,
+                     const char *file, int line)
+{
+    const emu_place place = {.file = file, .line = line, .pc = EMU_CALLER};
+    return mma(EMU_S8, sum, left, right_0, right_1, place);
 }

@@ -18,6 +18,7 @@ typedef struct allocation {
     range bytes;
     range closed[MOST_FENCES];
     int closed_count;
+    uint32_t *writers; /* of each byte: emu_open_memory */
 } allocation;
 
 static allocation *allocations;
@@ -27,13 +28,16 @@ void *emu_memory_allocate(size_t bytes)
 {
     allocation *a = calloc(1, sizeof *a);
     void *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT);
-    if (!a || !memory) {
+    uint32_t *writers = calloc(bytes + 1, sizeof *writers);
+    if (!a || !memory || !writers) {
         free(a);
         free(memory);
+        free(writers);
         return NULL;
     }
     memset(memory, 0xff, bytes);
     a->bytes = (range){(uintptr_t)memory, (uintptr_t)memory + bytes};
+    a->writers = writers;
     pthread_mutex_lock(&lock);
     a->next = allocations;
     allocations = a;
@@ -50,6 +54,7 @@ bool emu_memory_free(void *memory)
         if (a->bytes.low != (uintptr_t)memory)
             continue;
         *link = a->next;
+        free(a->writers);
         free(a);
         free(memory);
         found = true;
@@ -84,7 +89,7 @@ void emu_memory_fence(const void *memory, size_t bytes, bool closed)
     pthread_mutex_unlock(&lock);
 }
 
-bool emu_memory_find(const void *memory, size_t bytes, uintptr_t *low, uintptr_t *high)
+bool emu_memory_find(const void *memory, size_t bytes, emu_open_memory *found)
 {
     const uintptr_t address = (uintptr_t)memory;
     const allocation *a = allocation_of(address);
@@ -100,8 +105,7 @@ bool emu_memory_find(const void *memory, size_t bytes, uintptr_t *low, uintptr_t
         if (fence->low >= address + bytes && fence->low < open.high)
             open.high = fence->low;
     }
-    *low = open.low;
-    *high = open.high;
+    *found = (emu_open_memory){open.low, open.high, a->writers + (open.low - a->bytes.low)};
     return true;
 }
 

@@ -9,9 +9,9 @@ void *emu_memory_allocate(size_t bytes);
 bool emu_memory_free(void *memory); /* false: no such allocation */
 void emu_memory_fence(const void *memory, size_t bytes, bool closed);
 
-/* Whether the bytes lie in one open part of an allocation; low and high become its ends. Nothing is
+/* Whether the bytes lie in one open part of an allocation, which is then described. Nothing is
  * allocated or fenced during a launch. */
-bool emu_memory_find(const void *memory, size_t bytes, uintptr_t *low, uintptr_t *high);
+bool emu_memory_find(const void *memory, size_t bytes, emu_open_memory *open);
 
 /* Arguments of the launch, and constants in the kernel's own binary. */
 bool emu_memory_is_constant(const emu_launch *launch, const void *memory);

@@ -11,4 +11,6 @@
 #include "ptx_mbarrier.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_mma.cuh"
+#include "ptx_mma8.cuh"
 #include "ptx_wgmma.cuh"
+#include "ptx_wgmma8.cuh"

@@ -1,5 +1,5 @@
-/* ptx_launch.cuh: the emulator's counterpart of src/cuda/ptx_launch.cuh. Kernels run one after
- * another, and registers are as many as it takes. */
+/* ptx_launch.cuh: the emulator's counterpart of src/cuda/ptx_launch.cuh. Registers are as many as
+ * it takes. */
 #ifndef FC_PTX_LAUNCH_CUH
 #define FC_PTX_LAUNCH_CUH
 
@@ -13,10 +13,12 @@
 
 static __device__ __forceinline__ void wait_for_previous_kernel(void)
 {
+    emu_wait_for_previous();
 }
 
 static __device__ __forceinline__ void let_next_kernel_start(void)
 {
+    emu_let_next_start();
 }
 
 #endif

@@ -8,12 +8,13 @@
     static __device__ __forceinline__ void name(float result[4], const unsigned left[4],         \
                                                 unsigned right_0, unsigned right_1, EMU_HERE)    \
     {                                                                                            \
-        const emu_float4 sum = emu_mma_m16n8k16(                                                 \
-            type, emu_float4{result[0], result[1], result[2], result[3]},                        \
-            emu_uint4{left[0], left[1], left[2], left[3]}, right_0, right_1, file, line);        \
+        const emu_float4 sum =                                                                   \
+            emu_mma(type, emu_float4{result[0], result[1], result[2], result[3]},                \
+                    emu_uint4{left[0], left[1], left[2], left[3]}, right_0, right_1, file, line); \
         for (int i = 0; i < 4; i++)                                                              \
             result[i] = sum[i];                                                                  \
-    }                                                                                            \
+    }
+#define EMU_DEFINE_MMA_FROM_ZERO(name)                                                           \
     static __device__ __forceinline__ void name##_from_zero(                                     \
         float result[4], const unsigned left[4], unsigned right_0, unsigned right_1, EMU_HERE)   \
     {                                                                                            \
@@ -23,7 +24,8 @@
     }
 EMU_DEFINE_MMA(mma_m16n8k16_f16, EMU_F16)
 EMU_DEFINE_MMA(mma_m16n8k16_bf16, EMU_BF16)
-#undef EMU_DEFINE_MMA
+EMU_DEFINE_MMA_FROM_ZERO(mma_m16n8k16_f16)
+EMU_DEFINE_MMA_FROM_ZERO(mma_m16n8k16_bf16)
 
 static __device__ __forceinline__ void ldmatrix_x4(unsigned matrix[4], const void *row, EMU_HERE)
 {

@@ -41,6 +41,17 @@ static bool next_index(const emu_tensor_map *map, uint32_t *index)
     return false;
 }
 
+void emu_box_visit(const emu_tensor_map *map, const int *coordinates,
+                   void (*visit)(void *element, void *user), void *user)
+{
+    uint32_t index[EMU_TENSOR_DIMS] = {0};
+    do {
+        unsigned char *element = element_at(map, coordinates, index);
+        if (element)
+            visit(element, user);
+    } while (next_index(map, index));
+}
+
 void emu_box_move(const emu_tensor_map *map, const int *coordinates, unsigned char *shared,
                   uint32_t address, bool loads)
 {

@@ -27,6 +27,10 @@ const emu_tensor_map *emu_tensor_map_of(const void *bytes);
 
 size_t emu_box_bytes(const emu_tensor_map *map);
 
+/* Every element of the box at these coordinates that lies inside the tensor. */
+void emu_box_visit(const emu_tensor_map *map, const int *coordinates,
+                   void (*visit)(void *element, void *user), void *user);
+
 /* Moves the box at these coordinates between the tensor and shared memory, whose first byte has
  * the address `address` (the swizzle depends on it). A load fills what lies outside the tensor, a
  * store leaves it out. */

@@ -12,7 +12,7 @@
 
 /* Completions of asynchronous operations count like releases of threads of their own, whose
  * numbers stand behind those of the threads: an engine for the copies of an mbarrier (or several),
- * then one for the wgmma and one for the stores of each warp. */
+ * then one for the wgmma and one for the stores of each warp, last the kernel before this one. */
 enum { EMU_ENGINES = 64 };
 
 typedef struct emu_vector {

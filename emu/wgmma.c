@@ -1,5 +1,8 @@
 /* wgmma.c: products of a warpgroup. Each warp computes its own 16 rows, when it waits for the group
- * that holds the product: until then operands are being read and sums are nobody's. */
+ * that holds the product: until then operands are being read and sums are nobody's.
+ *
+ * The sums, and the left operand where it is in registers, are arrays on the thread's own stack
+ * whose address the kernel gives away: every access to them is seen. */
 #include "access.h"
 #include "async.h"
 #include "device.h"
@@ -8,7 +11,8 @@
 
 #include <stdlib.h>
 
-enum { DEPTH = 16, MOST_COLUMNS = 256 }; /* k16; the widest instruction */
+enum { MOST_DEPTH = 32, MOST_COLUMNS = 256 }; /* k32 of 8 bits; the widest instruction */
+enum { STEP_BYTES = 32, LEFT_REGISTERS = 4 }; /* of the left operand: a row, a lane's part */
 
 /* An operand in shared memory, as its descriptor tells. */
 typedef struct operand {
@@ -21,10 +25,12 @@ typedef struct operand {
 struct emu_product {
     emu_product *next;
     int type, columns;
+    int depth, element_bytes;
     uint32_t group;
     bool left_in_registers, accumulates;
     operand left, right;
-    uint16_t left_values[EMU_LANES][8];
+    const unsigned *left_registers[EMU_LANES];
+    unsigned left_values[EMU_LANES][LEFT_REGISTERS]; /* what they held at the start */
     float *sums[EMU_LANES];
     emu_fiber *by;
     uintptr_t pc;
@@ -44,15 +50,16 @@ static operand decode(uint64_t descriptor, bool across)
     };
 }
 
-/* The 8 elements from (row, k) on, or where rows run across the sum from (k, row) on. */
-static uint32_t chunk_address(const operand *o, int row, int k)
+/* The 16 bytes from element (row, k) on, or where rows run across the sum from (k, row) on: there
+ * elements have two bytes. */
+static uint32_t chunk_address(const operand *o, int row, int k, int element_bytes)
 {
     const uint32_t width = o->swizzle_bytes ? (uint32_t)o->swizzle_bytes : 16;
-    const uint32_t r = (uint32_t)row, c = (uint32_t)k;
+    const uint32_t r = (uint32_t)row, c = (uint32_t)k, byte = c * (uint32_t)element_bytes;
     uint32_t address = o->address;
     if (!o->across)
         address += r / 8 * o->stride_bytes + r % 8 * width +
-                   (o->swizzle_bytes ? c * 2 : c / 8 * o->leading_bytes);
+                   (o->swizzle_bytes ? byte : byte / 16 * o->leading_bytes);
     else if (o->swizzle_bytes)
         address += r * 2 % width + r * 2 / width * o->leading_bytes + c % 8 * width +
                    c / 8 * o->stride_bytes;
@@ -66,15 +73,16 @@ typedef void chunk_visitor(const emu_product *product, unsigned char *chunk, voi
 
 static unsigned char *chunk_at(const emu_product *product, const operand *o, int row, int k)
 {
-    return product->by->block->shared + (int32_t)(chunk_address(o, row, k) - EMU_SHARED_BASE);
+    return product->by->block->shared +
+           (int32_t)(chunk_address(o, row, k, product->element_bytes) - EMU_SHARED_BASE);
 }
 
 static void visit_chunks(const emu_product *product, const operand *o, int first, int end,
                          chunk_visitor *visit, void *user)
 {
-    const int row_step = o->across ? 8 : 1, k_step = o->across ? 1 : 8;
+    const int row_step = o->across ? 8 : 1, k_step = o->across ? 1 : 16 / product->element_bytes;
     for (int row = first; row < end; row += row_step)
-        for (int k = 0; k < DEPTH; k += k_step)
+        for (int k = 0; k < product->depth; k += k_step)
             visit(product, chunk_at(product, o, row, k), user);
 }
 
@@ -95,8 +103,47 @@ static void visit_operands(const emu_product *product, chunk_visitor *visit, voi
 
 typedef struct wgmma_visit {
     float *sums;
-    emu_uint4 left;
+    const unsigned *left;
 } wgmma_visit;
+
+static bool is_within(const void *memory, const void *array, size_t bytes)
+{
+    return (uintptr_t)memory - (uintptr_t)array < bytes;
+}
+
+static bool is_touched(const emu_fiber *fiber, const void *memory, size_t bytes)
+{
+    if (!is_within(memory, fiber->stack, EMU_STACK_BYTES))
+        return false;
+    const size_t first = (size_t)((uintptr_t)memory - (uintptr_t)fiber->stack) / EMU_WORD_BYTES;
+    for (size_t word = first; word < first + bytes / EMU_WORD_BYTES; word++)
+        if (fiber->registers.touched[word / 32] >> word % 32 & 1)
+            return true;
+    return false;
+}
+
+/* A fence must stand between the last access of a thread to registers and the product that uses
+ * them, and before the first product of all. */
+static void check_fence(emu_fiber *fiber, const emu_product *product)
+{
+    const float *sums = product->sums[fiber->lane];
+    const unsigned *left = product->left_registers[fiber->lane];
+    const bool sums_touched = is_touched(fiber, sums, (size_t)product->columns / 2 * sizeof *sums);
+    if (fiber->registers.fenced && !sums_touched &&
+        !(left && is_touched(fiber, left, LEFT_REGISTERS * sizeof *left)))
+        return;
+    char text[96];
+    emu_describe_thread(fiber, text);
+    const char here = emu_place_mark(emu_add_place(fiber->machine, product->pc));
+    if (!fiber->registers.fenced)
+        emu_fail(fiber->machine,
+                 "missing wgmma_fence: %s multiplies (\001%c) without one before the first product",
+                 text, here);
+    emu_fail(fiber->machine,
+             "missing wgmma_fence: %s multiplies (\001%c) with %s in registers that it touched "
+             "after the last fence",
+             text, here, sums_touched ? "sums" : "a left operand");
+}
 
 static void check_chunk(const emu_product *product, unsigned char *chunk, void *user)
 {
@@ -110,19 +157,23 @@ static void enqueue(emu_fiber *self, emu_product *product)
     while (*end)
         end = &(*end)->next;
     *end = product;
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        check_fence(&self->warp->lanes[lane], product);
     visit_operands(product, check_chunk, NULL);
-    self->machine->counts.totals.wgmma_products +=
-        (uint64_t)16 * DEPTH * (uint64_t)product->columns;
+    emu_totals *totals = &self->machine->counts.totals;
+    *(product->element_bytes == 2 ? &totals->wgmma_products : &totals->wgmma8_products) +=
+        (uint64_t)16 * (uint64_t)product->depth * (uint64_t)product->columns;
 }
 
-void emu_wgmma(int type, int columns, float *sums, emu_uint4 left, uint64_t right,
-               int left_in_registers, int accumulates, const char *file, int line)
+void emu_wgmma(int type, int columns, float *sums, const unsigned *left_registers, uint64_t left,
+               uint64_t right, int accumulates, const char *file, int line)
 {
     emu_fiber *self = emu_self;
-    wgmma_visit visit = {.sums = sums, .left = left};
+    const int element_bytes = emu_element_bytes(type);
+    wgmma_visit visit = {.sums = sums, .left = left_registers};
     const emu_visit meeting = {.collective = EMU_WGMMA,
                                .mask = EMU_ALL_LANES,
-                               .detail = columns * 2 + left_in_registers,
+                               .detail = columns * 2 + (left_registers != NULL),
                                .place = {file, line, EMU_CALLER},
                                .arguments = &visit};
     if (!emu_meet(self, &meeting))
@@ -133,18 +184,22 @@ void emu_wgmma(int type, int columns, float *sums, emu_uint4 left, uint64_t righ
     *product = (emu_product){
         .type = type,
         .columns = columns,
+        .depth = STEP_BYTES / element_bytes,
+        .element_bytes = element_bytes,
         .group = self->warp->product_group,
-        .left_in_registers = left_in_registers,
+        .left_in_registers = left_registers != NULL,
         .accumulates = accumulates,
-        .left = decode(left[0] | (uint64_t)left[1] << 32, false),
-        .right = decode(right, left_in_registers),
+        .left = decode(left, false),
+        .right = decode(right, left_registers && element_bytes == 2),
         .by = self,
         .pc = EMU_CALLER,
     };
     for (int lane = 0; lane < EMU_LANES; lane++) {
         const wgmma_visit *of = emu_arguments(self->warp, lane);
         product->sums[lane] = of->sums;
-        memcpy(product->left_values[lane], &of->left, sizeof of->left);
+        product->left_registers[lane] = of->left;
+        if (of->left)
+            memcpy(product->left_values[lane], of->left, sizeof product->left_values[lane]);
     }
     enqueue(self, product);
     emu_dismiss(self->warp, EMU_ALL_LANES);
@@ -152,32 +207,32 @@ void emu_wgmma(int type, int columns, float *sums, emu_uint4 left, uint64_t righ
 
 /* 3. Completing. */
 
-static void read_left(const emu_product *product, float left[16][DEPTH])
+/* `packed` elements in a register, as of a warp's own products: matrix.c. */
+static void read_left(const emu_product *product, float left[16][MOST_DEPTH])
 {
+    const int packed = 4 / product->element_bytes, chunk = 4 * packed;
+    float values[16];
     for (int lane = 0; product->left_in_registers && lane < EMU_LANES; lane++) {
-        float values[8];
-        emu_widen(product->type, product->left_values[lane], values, 8);
-        for (int i = 0; i < 8; i++)
-            left[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = values[i];
+        emu_widen(product->type, product->left_values[lane], values, chunk);
+        for (int i = 0; i < chunk; i++)
+            left[lane / 4 + i / packed % 2 * 8]
+                [lane % 4 * packed + i % packed + i / packed / 2 * 4 * packed] = values[i];
     }
     for (int row = 0; !product->left_in_registers && row < 16; row++)
-        for (int k = 0; k < DEPTH; k += 8) {
-            uint16_t bits[8];
-            memcpy(bits, chunk_at(product, &product->left, first_row(product) + row, k), 16);
-            emu_widen(product->type, bits, &left[row][k], 8);
-        }
+        for (int k = 0; k < product->depth; k += chunk)
+            emu_widen(product->type, chunk_at(product, &product->left, first_row(product) + row, k),
+                      &left[row][k], chunk);
 }
 
-static void read_right(const emu_product *product, float right[DEPTH][MOST_COLUMNS])
+static void read_right(const emu_product *product, float right[MOST_DEPTH][MOST_COLUMNS])
 {
     const bool across = product->right.across;
-    for (int column = 0; column < product->columns; column += across ? 8 : 1)
-        for (int k = 0; k < DEPTH; k += across ? 1 : 8) {
-            uint16_t bits[8];
-            float values[8];
-            memcpy(bits, chunk_at(product, &product->right, column, k), 16);
-            emu_widen(product->type, bits, values, 8);
-            for (int i = 0; i < 8; i++)
+    const int chunk = 16 / product->element_bytes;
+    for (int column = 0; column < product->columns; column += across ? chunk : 1)
+        for (int k = 0; k < product->depth; k += across ? 1 : chunk) {
+            float values[16];
+            emu_widen(product->type, chunk_at(product, &product->right, column, k), values, chunk);
+            for (int i = 0; i < chunk; i++)
                 right[across ? k : k + i][across ? column + i : column] = values[i];
         }
 }
@@ -189,14 +244,14 @@ static float *sum_at(const emu_product *product, int row, int column)
 
 static void multiply(const emu_product *product)
 {
-    float left[16][DEPTH], right[DEPTH][MOST_COLUMNS];
+    float left[16][MOST_DEPTH], right[MOST_DEPTH][MOST_COLUMNS];
     read_left(product, left);
     read_right(product, right);
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < product->columns; column++) {
             float *place = sum_at(product, row, column);
             float sum = product->accumulates ? *place : 0.0f;
-            for (int k = 0; k < DEPTH; k++)
+            for (int k = 0; k < product->depth; k++)
                 sum += left[row][k] * right[k][column];
             *place = sum;
         }
@@ -220,7 +275,17 @@ static void land_chunk(const emu_product *product, unsigned char *chunk, void *u
 
 void emu_wgmma_fence(const char *file, int line)
 {
-    (void)file, (void)line;
+    emu_fiber *self = emu_self;
+    const emu_visit meeting = {
+        .collective = EMU_WGMMA_FENCE, .mask = EMU_ALL_LANES, .place = {file, line, EMU_CALLER}};
+    if (!emu_meet(self, &meeting))
+        return;
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        emu_registers *registers = &self->warp->lanes[lane].registers;
+        memset(registers->touched, 0, sizeof registers->touched);
+        registers->fenced = true;
+    }
+    emu_dismiss(self->warp, EMU_ALL_LANES);
 }
 
 void emu_wgmma_commit(const char *file, int line)
@@ -267,19 +332,33 @@ void emu_products_end(emu_warp *warp)
     }
 }
 
-/* Sums that are being computed are in the thread's own memory: its stack. */
-void emu_check_sums(emu_fiber *self, const void *memory, uintptr_t pc)
+/* 4. Registers. */
+
+static void check_in_flight(emu_fiber *self, const void *memory, uintptr_t pc)
 {
     for (const emu_product *product = self->warp->products; product; product = product->next) {
-        const float *sums = product->sums[self->lane];
-        if ((const float *)memory < sums || (const float *)memory >= sums + product->columns / 2)
+        const bool sums = is_within(memory, product->sums[self->lane],
+                                    (size_t)product->columns / 2 * sizeof(float));
+        if (!sums &&
+            !(product->left_in_registers && is_within(memory, product->left_registers[self->lane],
+                                                      LEFT_REGISTERS * sizeof(unsigned))))
             continue;
         char text[96];
         emu_describe_thread(self, text);
         emu_fail(self->machine,
-                 "unfinished wgmma: %s touches sums (\001%c) of a product (\001%c) that has not "
+                 "unfinished wgmma: %s touches %s (\001%c) of a product (\001%c) that has not "
                  "been waited for",
-                 text, emu_place_mark(emu_add_place(self->machine, pc)),
+                 text, sums ? "sums" : "the left operand",
+                 emu_place_mark(emu_add_place(self->machine, pc)),
                  emu_place_mark(emu_add_place(self->machine, product->pc)));
     }
+}
+
+void emu_touch_registers(emu_fiber *self, const void *memory, unsigned bytes, uintptr_t pc)
+{
+    if (self->warp->products)
+        check_in_flight(self, memory, pc);
+    const size_t first = (size_t)((uintptr_t)memory - (uintptr_t)self->stack) / EMU_WORD_BYTES;
+    for (size_t word = first; word <= first + (bytes - 1) / EMU_WORD_BYTES; word++)
+        self->registers.touched[word / 32] |= 1u << word % 32;
 }

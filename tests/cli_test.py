@@ -43,6 +43,15 @@ class CudaTest(CliTest):
         for words in (["ladder"], ["check", "--backend", "cuda"], ["bench", "--backend", "cuda"]):
             self.assertIn(reason, self.fail_with(1, *words, environment=self.no_driver))
 
+    def test_without_the_emulator_the_sentence_says_what_to_do(self):
+        if not self.has_cuda:
+            return
+        reason = self.fail_with(1, "emu", environment={"FLASHCORE_EMU": "/no/such/library"})
+        self.assertIn("FLASHCORE_EMU=/no/such/library cannot be read", reason)
+        with tempfile.TemporaryDirectory() as folder:
+            reason = self.fail_with(1, "emu", executable=shutil.copy(FLASHCORE, folder))
+        self.assertIn("the emulator is not built: 'cmake --build'", reason)
+
     def test_resources_are_held_to_their_budget(self):
         if not self.has_cuda:
             self.assertIn("without its CUDA part", self.fail_with(1, "resources"))

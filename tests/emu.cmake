@@ -6,13 +6,16 @@ set(emu_test_objects "")
 fc_emu_kernel(emu_test_objects right ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/hopper.cu)
 foreach(how copy_not_waited_for too_many_bytes_expected wrong_stride wrong_swizzle
         product_not_waited_for no_proxy_fence phase_not_flipped stage_not_free no_cluster_barrier
-        left_too_early overwritten_during_store)
+        left_too_early overwritten_during_store no_wgmma_fence sums_written_after_fence
+        left_written_after_fence left_written_during_product previous_not_waited_for
+        barrier_before_wait relay_does_not_wait registers_swapped short_step)
     string(TOUPPER ${how} macro)
     fc_emu_kernel(emu_test_objects ${how} ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/hopper.cu
         BROKEN=${macro})
 endforeach()
 foreach(how nothing barrier_count_differs barrier_not_reached lane_not_in_mask lane_has_left
-        warp_diverged atomic_and_plain past_shared_memory misaligned_shared wrote_input_guard)
+        warp_diverged atomic_and_plain past_shared_memory misaligned_shared wrote_input_guard
+        blocks_write_the_same cleared_during_use)
     string(TOUPPER ${how} macro)
     string(REPLACE nothing right name ${how})
     fc_emu_kernel(emu_test_objects ${name} ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/basic.cu
@@ -40,7 +43,7 @@ add_custom_command(
     VERBATIM)
 add_custom_target(emu_hopper ALL DEPENDS emu_hopper.cubin)
 
-# 2. Deliberate errors in the ladder's kernels.
+# 2. Deliberate errors in the kernels.
 get_property(emu_compiler GLOBAL PROPERTY FC_EMU_COMPILER)
 add_test(
     NAME emu_mutations
@@ -60,4 +63,8 @@ set_tests_properties(emu_check PROPERTIES PROCESSORS 2 LABELS slow)
 add_test(
     NAME emu_counts
     COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_counts_test.py)
-set_tests_properties(emu_counts PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+add_test(
+    NAME emu_sm80_counts
+    COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_sm80_counts_test.py)
+set_tests_properties(emu_counts emu_sm80_counts PROPERTIES
+    ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")

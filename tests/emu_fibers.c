@@ -16,8 +16,8 @@ static void kernel(const void *args)
     (void)args;
     const unsigned thread = emu_thread_x();
     const emu_uint4 ones = {0x3c003c00u, 0x3c003c00u, 0x3c003c00u, 0x3c003c00u};
-    const emu_float4 sum = emu_mma_m16n8k16(EMU_F16, (emu_float4){0}, ones, 0x40004000u,
-                                            0x40004000u, __FILE__, __LINE__);
+    const emu_float4 sum =
+        emu_mma(EMU_F16, (emu_float4){0}, ones, 0x40004000u, 0x40004000u, __FILE__, __LINE__);
     emu_barrier(0, 0, 1, __FILE__, __LINE__);
     const uint64_t neighbour =
         emu_shuffle(EMU_SHUFFLE_XOR, EMU_ALL_LANES, thread, 1, 32, __FILE__, __LINE__);

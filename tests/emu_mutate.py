@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Proves that the emulator catches things: breaks a CUDA kernel in every way that
-tests/emu_mutations.ini lists, one at a time, and expects `flashcore check --backend emu` to say so.
+tests/emu_mutations.ini lists, one at a time, and expects `flashcore check --backend emu` to say so,
+or, where the answer stays right but costs more than it should, a test of the counts.
 
 A section is one breakage:
 
-    kernel  of the ladder; its file under src/cuda is the one that is broken
+    kernel  of `flashcore kernels`
+    file    below src/cuda, the one that is broken; the kernel's own unless said
     old     text of that file, found exactly once (or `count` times, when given); the indentation
             of its lines does not matter
     new     what replaces it
     says    a regular expression that the reason of the failure must match
     case    of the case list; CASE unless said
+    test    of emu_sm80_counts_test.py, which is run in place of a case
 
 The broken kernel is compiled alone and takes the place of the whole one. Unbroken, every kernel
 must pass.
@@ -26,15 +29,14 @@ import subprocess
 import sys
 import tempfile
 
+from breakage import Failure, call, report
+
 TESTS = pathlib.Path(__file__).resolve().parent
 CUDA = TESTS.parent / "src" / "cuda"
 # Several tiles of keys, the last not full, and rows that end within a warp.
 CASE = "plain-q100-kv257-d64-f16"
+COUNTS_TEST = "emu_sm80_counts_test.py"
 SECONDS = 120
-
-
-class Failure(Exception):
-    """What is wrong with a breakage, for people."""
 
 
 def arguments():
@@ -55,10 +57,10 @@ def read_mutations(names):
 
 
 def variant_of(kernel):
-    """File and macros of the kernel's variant for head dimension 64."""
+    """Name, file and macros of the kernel's first variant for head dimension 64."""
     for line in (CUDA / "variants.txt").read_text(encoding="utf-8").splitlines():
         columns = [column.strip() for column in line.split("|")]
-        if columns[0] == f"{kernel}_d64":
+        if columns[0].startswith(f"{kernel}_d64"):
             return columns[0], columns[1], columns[4].split()
     raise Failure(f"src/cuda/variants.txt has no {kernel}_d64")
 
@@ -74,68 +76,77 @@ def break_text(text, mutation):
     return broken
 
 
-def call(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Failure(f"does not compile: {' '.join(command)}\n{done.stderr}")
-
-
 def build(options, folder, mutation):
-    name, file, macros = variant_of(mutation["kernel"])
-    # Beside a file of the same name, so that reports name it like the whole one.
-    source = folder / pathlib.Path(file).name
-    source.write_text(break_text((CUDA / file).read_text(encoding="utf-8"), mutation),
+    name, source, macros = variant_of(mutation["kernel"])
+    # Under the same name in a folder that is searched first: it takes the whole one's place, and
+    # reports name it alike.
+    file = mutation.get("file", source)
+    broken = folder / file
+    broken.parent.mkdir()
+    broken.write_text(break_text((CUDA / file).read_text(encoding="utf-8"), mutation),
                       encoding="utf-8")
     library = folder / "broken.so"
-    call(*options.compiler.split(";"), f"-DKERNEL_NAME={name}", *(f"-D{m}" for m in macros), "-c",
-         str(source), "-o", str(folder / "broken.o"))
+    compiler, *flags = options.compiler.split(";")
+    call(compiler, f"-I{folder}", *flags, f"-DKERNEL_NAME={name}", *(f"-D{m}" for m in macros),
+         "-c", str(broken if file == source else CUDA / source), "-o", str(folder / "broken.o"))
     emulator = pathlib.Path(options.emulator)
     call("cc", "-shared", "-Wl,-Bsymbolic", "-o", str(library), str(folder / "broken.o"),
          str(emulator), f"-Wl,-rpath,{emulator.parent}", "-lm")
     return library
 
 
-def check(options, kernel, case, library=None):
-    environment = {**os.environ, "FLASHCORE_EMU": options.emulator}
+def run(options, library, *command):
+    environment = {**os.environ, "FLASHCORE": options.flashcore, "FLASHCORE_EMU": options.emulator}
     if library:
         environment["FLASHCORE_EMU_KERNELS"] = str(library)
-    done = subprocess.run(
-        [options.flashcore, "check", "--backend", "emu", "--kernel", kernel, "--case", case,
-         "--json"],
-        capture_output=True, text=True, check=False, timeout=SECONDS, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS,
+                          env=environment)
+
+
+def check(options, kernel, case, library=None):
+    """What the case failed of; nothing when it passed."""
+    done = run(options, library, options.flashcore, "check", "--backend", "emu", "--kernel", kernel,
+               "--case", case, "--json")
     if not done.stdout:
         raise Failure(f"no result: {done.stderr}")
-    return json.loads(done.stdout)["results"][0]
+    result = json.loads(done.stdout)["results"][0]
+    if result["outcome"] not in ("passed", "failed"):
+        raise Failure(f"{case} was not run: {result['reason']}")
+    return result["reason"] if result["outcome"] == "failed" else ""
+
+
+def count(options, test, library):
+    """What a test of the counts failed of; nothing when it passed."""
+    done = run(options, library, sys.executable, "-B", str(TESTS / COUNTS_TEST),
+               f"Sm80CountsTest.{test}")
+    said = re.search(r"^(FAIL: .*?)\n-----(?:.*?)^(AssertionError: .*?)$", done.stderr,
+                     re.MULTILINE | re.DOTALL)
+    if done.returncode and not said:
+        raise Failure(f"{test} does not run: {done.stderr}")
+    return " ".join(said.groups()) if said else ""
 
 
 def try_mutation(options, mutation):
     with tempfile.TemporaryDirectory() as folder:
         library = build(options, pathlib.Path(folder), mutation)
-        result = check(options, mutation["kernel"], mutation.get("case", CASE), library)
-    if result["outcome"] != "failed":
-        raise Failure(f"was not caught: {result['outcome']} {result['reason']}")
-    if not re.search(mutation["says"], result["reason"]):
-        raise Failure(f"was caught, but says '{result['reason']}'")
-    return result["reason"]
+        if "test" in mutation:
+            if check(options, mutation["kernel"], CASE, library):
+                raise Failure("gives a wrong answer, where only the cost should be wrong")
+            reason = count(options, mutation["test"], library)
+        else:
+            reason = check(options, mutation["kernel"], mutation.get("case", CASE), library)
+    if not reason:
+        raise Failure("was not caught")
+    if not re.search(mutation["says"], reason):
+        raise Failure(f"was caught, but says '{reason}'")
+    return reason
 
 
 def try_unbroken(options, kernel):
-    result = check(options, kernel, CASE)
-    if result["outcome"] != "passed":
-        raise Failure(f"fails without any breakage: {result['reason']}")
+    reason = check(options, kernel, CASE)
+    if reason:
+        raise Failure(f"fails without any breakage: {reason}")
     return "passes"
-
-
-def report(jobs):
-    """Prints the jobs by name as they end; returns how many failed."""
-    failed = 0
-    for name, job in jobs.items():
-        try:
-            print(f"ok      {name}: {job.result()}")
-        except Failure as failure:
-            failed += 1
-            print(f"FAILED  {name}: {failure}")
-    return failed
 
 
 def main():

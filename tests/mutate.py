@@ -26,14 +26,12 @@ import subprocess
 import sys
 import tempfile
 
+from breakage import Failure, call, report
+
 TESTS = pathlib.Path(__file__).resolve().parent
 ROOT = TESTS.parent
 HELPERS = ("elements", "fixture", "tables", "table_reader")
 SECONDS_PER_PROGRAM = 60
-
-
-class Failure(Exception):
-    """What is wrong with a breakage, for people."""
 
 
 def arguments():
@@ -64,16 +62,11 @@ class Builder:
     def __init__(self, options, folder):
         self.options, self.folder = options, pathlib.Path(folder)
 
-    def call(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Failure(f"does not compile: {' '.join(command)}\n{done.stderr}")
-
     def compile(self, source, into, include):
         # Not optimised: these programs are compiled more often than they run.
-        self.call(self.options.cc, "-std=c17", "-O0", "-D_XOPEN_SOURCE=700", "-DFC_CPU_ISA=plain",
-                  f"-I{ROOT / 'include'}", f"-I{ROOT / 'lab'}", f"-I{include}", "-c", str(source),
-                  "-o", str(into))
+        call(self.options.cc, "-std=c17", "-O0", "-D_XOPEN_SOURCE=700", "-DFC_CPU_ISA=plain",
+             f"-I{ROOT / 'include'}", f"-I{ROOT / 'lab'}", f"-I{include}", "-c", str(source), "-o",
+             str(into))
         return str(into)
 
     def compile_tests(self, programs):
@@ -91,8 +84,8 @@ class Builder:
         parts = [self.compile(s, s.with_suffix(".o"), tree) for s in sources]
         tests = [str(self.folder / f"{name}.o") for name in (program, *HELPERS)]
         binary = tree / program
-        self.call(self.options.cc, "-o", str(binary), *tests, *parts, self.options.lab,
-                  self.options.archive, *self.options.libraries.split())
+        call(self.options.cc, "-o", str(binary), *tests, *parts, self.options.lab,
+             self.options.archive, *self.options.libraries.split())
         return binary
 
     def tree(self, name):
@@ -146,18 +139,6 @@ def try_unbroken(builder, program):
     if status or failures:
         raise Failure(f"fails without any breakage, status {status}: {failures}")
     return "passes"
-
-
-def report(jobs):
-    """Prints the jobs by name as they end; returns how many failed."""
-    failed = 0
-    for name, job in jobs.items():
-        try:
-            print(f"ok      {name}: {job.result()}")
-        except Failure as failure:
-            failed += 1
-            print(f"FAILED  {name}: {failure}")
-    return failed
 
 
 def main():

@@ -24,11 +24,13 @@ static const char *cubin_path; /* NULL: the emulator */
 /* 1. Memory and launches. */
 
 enum { INPUT_BYTES = 4 * TILE_BYTES, OUTPUT_FLOATS = ROWS * COLUMNS };
+enum { S8, E4M3, E5M2, TYPES8 }; /* of 8 bits */
 
 typedef struct device {
     CUmodule module;
-    CUdeviceptr input, output;
-    uint16_t tiles[4][ROWS * COLUMNS]; /* the input: f16 from -2 to 2 in steps of 1/8 */
+    CUdeviceptr input, input8, output;
+    uint16_t tiles[4][ROWS * COLUMNS];          /* the input: f16 from -2 to 2 in steps of 1/8 */
+    uint8_t tiles8[TYPES8][2][ROWS * COLUMNS8]; /* that of 8 bits: whole numbers from -8 to 8 */
     float result[OUTPUT_FLOATS];
     CUtensorMap left, right, out_map;
 } device;
@@ -79,6 +81,22 @@ static CUtensorMap make_map(void *memory, unsigned rows)
     return map;
 }
 
+static int number8(int tile, int row, int column)
+{
+    return (tile * 31 + row * COLUMNS8 + column) * 7919 % 17 - 8;
+}
+
+static void fill_tiles8(device *d)
+{
+    for (int i = 0; i < 2 * ROWS * COLUMNS8; i++) {
+        const int tile = i / (ROWS * COLUMNS8), at = i % (ROWS * COLUMNS8);
+        const int number = number8(tile, at / COLUMNS8, at % COLUMNS8);
+        d->tiles8[S8][tile][at] = (uint8_t)(int8_t)number;
+        d->tiles8[E4M3][tile][at] = fc_e4m3_from_double(number);
+        d->tiles8[E5M2][tile][at] = fc_e5m2_from_double(number);
+    }
+}
+
 static void open_device(device *d)
 {
     const fc_cuda_driver *cuda = fc_cuda();
@@ -88,11 +106,14 @@ static void open_device(device *d)
     expect_success(cuda->context_push(context), "making it current");
     expect_success(cuda->module_load(&d->module, read_cubin()), "loading the kernels");
     expect_success(cuda->memory_allocate(&d->input, INPUT_BYTES), "input");
+    expect_success(cuda->memory_allocate(&d->input8, sizeof d->tiles8), "input of 8 bits");
     expect_success(cuda->memory_allocate(&d->output, OUTPUT_FLOATS * sizeof(float)), "output");
     for (int i = 0; i < 4 * ROWS * COLUMNS; i++)
         d->tiles[i / (ROWS * COLUMNS)][i % (ROWS * COLUMNS)] =
             fc_f16_from_double((i * 7919 % 33 - 16) / 8.0);
+    fill_tiles8(d);
     expect_success(cuda->copy_to_device(d->input, d->tiles, sizeof d->tiles), "upload");
+    expect_success(cuda->copy_to_device(d->input8, d->tiles8, sizeof d->tiles8), "upload");
     char *input = (char *)(uintptr_t)d->input;
     d->left = make_map(input, ROWS);
     d->right = make_map(input + TILE_BYTES, ROWS);
@@ -102,6 +123,7 @@ static void open_device(device *d)
 static void close_device(device *d)
 {
     fc_cuda()->memory_free(d->input);
+    fc_cuda()->memory_free(d->input8);
     fc_cuda()->memory_free(d->output);
     CUcontext popped;
     fc_cuda()->context_pop(&popped);
@@ -111,17 +133,31 @@ typedef struct kernel_test {
     const char *kernel; /* "scores" */
     unsigned threads, blocks;
     unsigned shared_bytes;
+    bool is_cluster;
+    const char *before; /* a right kernel that is launched first, or NULL: this one starts early */
+    int type8;          /* of the input, where it has 8 bits */
 } kernel_test;
 
-static CUresult launch(device *d, const kernel_test *test, const char *prefix, const void *input)
+static const void *input_of(const device *d, const kernel_test *test)
+{
+    return strstr(test->kernel, "mma_")
+               ? (const char *)(uintptr_t)d->input8 + (size_t)test->type8 * sizeof d->tiles8[0]
+               : (const char *)(uintptr_t)d->input;
+}
+
+static CUresult start(device *d, const kernel_test *test, const char *prefix)
 {
     const fc_cuda_driver *cuda = fc_cuda();
     char name[96];
     CUfunction function;
     snprintf(name, sizeof name, "%s_%s", prefix, test->kernel);
     expect_success(cuda->module_function(&function, d->module, name), name);
-    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                 .value.clusterDim = {test->blocks, 1, 1}};
+    CUlaunchAttribute attributes[] = {
+        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+         .value.clusterDim = {test->is_cluster ? test->blocks : 1, 1, 1}},
+        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+         .value.programmaticStreamSerializationAllowed = test->before != NULL},
+    };
     const CUlaunchConfig config = {.gridDimX = test->blocks,
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
@@ -129,26 +165,54 @@ static CUresult launch(device *d, const kernel_test *test, const char *prefix, c
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
                                    .sharedMemBytes = test->shared_bytes,
-                                   .attrs = &cluster,
-                                   .numAttrs = test->blocks > 1};
-    kernel_args args = {.input = input, .output = (float *)(uintptr_t)d->output};
+                                   .attrs = attributes,
+                                   .numAttrs = 2};
+    kernel_args args = {.input = input_of(d, test), .output = (float *)(uintptr_t)d->output};
     memcpy(&args.left, &d->left, sizeof args.left);
     memcpy(&args.right, &d->right, sizeof args.right);
     memcpy(&args.result, &d->out_map, sizeof args.result);
     void *parameters[] = {&args};
-    CUresult result = cuda->launch(&config, function, parameters, NULL);
+    return cuda->launch(&config, function, parameters, NULL);
+}
+
+static CUresult launch(device *d, const kernel_test *test, const char *prefix)
+{
+    const kernel_test before = {.kernel = test->before,
+                                .threads = test->threads,
+                                .blocks = 1,
+                                .shared_bytes = test->shared_bytes};
+    CUresult result = test->before ? start(d, &before, "right") : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = cuda->copy_to_host(d->result, d->output, sizeof d->result);
+        result = start(d, test, prefix);
+    if (result == CUDA_SUCCESS)
+        result = fc_cuda()->copy_to_host(d->result, d->output, sizeof d->result);
     return result;
 }
 
 /* Shared memory is as much as the structs of the kernels need, and no more. */
-static const kernel_test scores = {"scores", 128, 1, 2 * TILE_BYTES + 8};
-static const kernel_test values = {"values", 128, 1, TILE_BYTES};
-static const kernel_test pipeline = {"pipeline", 64, 1, STAGES *(ROW_FLOATS * 4 + 16)};
-static const kernel_test cluster_sum = {"cluster", 32, 2, TILE_BYTES + 2 * 128 + 16};
-static const kernel_test box = {"box", 128, 1, TILE_BYTES + 8};
-static const kernel_test basic = {"basic", 128, 1, 65 * 4};
+#define SIZES(thread_count, block_count, bytes) \
+    .threads = (thread_count), .blocks = (block_count), .shared_bytes = (bytes)
+
+enum { PIPELINE_BYTES = STAGES * (ROW_FLOATS * 4 + 16) };
+static const kernel_test scores = {.kernel = "scores", SIZES(128, 1, 2 * TILE_BYTES + 8)};
+static const kernel_test values = {.kernel = "values", SIZES(128, 1, TILE_BYTES)};
+static const kernel_test pipeline = {.kernel = "pipeline", SIZES(64, 1, PIPELINE_BYTES)};
+static const kernel_test cluster_sum = {
+    .kernel = "cluster", SIZES(32, 2, TILE_BYTES + 2 * 128 + 16), .is_cluster = true};
+static const kernel_test box = {.kernel = "box", SIZES(128, 1, TILE_BYTES + 8)};
+static const kernel_test basic = {.kernel = "basic", SIZES(128, 1, 65 * 4)};
+static const kernel_test blocks = {.kernel = "blocks", SIZES(32, 4, 4)};
+static const kernel_test second = {.kernel = "second", SIZES(64, 1, 4), .before = "first"};
+static const kernel_test after_pipeline = {
+    .kernel = "second", SIZES(64, 1, PIPELINE_BYTES), .before = "pipeline"};
+static const kernel_test eight_bits[] = {
+    {.kernel = "mma_s8", SIZES(128, 1, 4), .type8 = S8},
+    {.kernel = "mma_e4m3", SIZES(128, 1, 4), .type8 = E4M3},
+    {.kernel = "mma_e5m2", SIZES(128, 1, 4), .type8 = E5M2},
+    {.kernel = "wgmma_e4m3", SIZES(128, 1, 2 * TILE_BYTES), .type8 = E4M3},
+    {.kernel = "wgmma_e5m2", SIZES(128, 1, 2 * TILE_BYTES), .type8 = E5M2},
+};
+enum { EIGHT_BITS = sizeof eight_bits / sizeof eight_bits[0] };
 
 /* 2. What right kernels compute. */
 
@@ -174,7 +238,7 @@ static void expect_product(const device *d, bool across)
 
 static void run_right(device *d, const kernel_test *test)
 {
-    expect_success(launch(d, test, "right", (const void *)(uintptr_t)d->input), test->kernel);
+    expect_success(launch(d, test, "right"), test->kernel);
 }
 
 static void test_boxes_are_multiplied_where_they_lie(void **state)
@@ -231,6 +295,49 @@ static void test_a_box_over_the_end_is_filled_with_zeros(void **state)
         }
 }
 
+static void test_a_kernel_that_starts_early_waits(void **state)
+{
+    device *d = *state;
+    run_right(d, &second);
+    for (int thread = 0; thread < 64; thread++)
+        assert_int_equal((int)d->result[64 + thread], 63 - thread + 1);
+}
+
+/* Whole numbers, whose sums are exact in any order. */
+static bool is_right_product8(const device *d)
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        int sum = 0;
+        for (int k = 0; k < COLUMNS8; k++)
+            sum += number8(0, i / COLUMNS, k) * number8(1, i % COLUMNS, k);
+        if (d->result[i] != (float)sum)
+            return false;
+    }
+    return true;
+}
+
+static void test_products_of_8_bits(void **state)
+{
+    device *d = *state;
+    for (int i = 0; i < EIGHT_BITS; i++) {
+        run_right(d, &eight_bits[i]);
+        if (!is_right_product8(d))
+            fail_msg("%s is wrong", eight_bits[i].kernel);
+    }
+}
+
+static void test_blocks_share_the_output(void **state)
+{
+    device *d = *state;
+    const unsigned none = 0;
+    const CUdeviceptr count = d->output + 128 * sizeof(float);
+    expect_success(fc_cuda()->copy_to_device(count, &none, sizeof none), "zero");
+    run_right(d, &blocks);
+    for (int i = 0; i < 128; i++)
+        assert_int_equal((int)d->result[i], i % 32);
+    assert_memory_equal(&d->result[128], &blocks.blocks, sizeof blocks.blocks);
+}
+
 static void test_barriers_and_warps(void **state)
 {
     device *d = *state;
@@ -272,11 +379,26 @@ static const broken_kernel broken_kernels[] = {
     {"past_shared_memory", &basic, "out of bounds", "of shared memory at offset"},
     {"misaligned_shared", &basic, "misaligned", "shared memory at offset 4"},
     {"wrote_input_guard", &basic, "out of bounds", "global memory"},
+    {"no_wgmma_fence", &scores, "missing wgmma_fence", "before the first product"},
+    {"sums_written_after_fence", &values, "missing wgmma_fence", "with sums in registers"},
+    {"left_written_after_fence", &values, "missing wgmma_fence",
+     "with a left operand in registers"},
+    {"left_written_during_product", &values, "unfinished wgmma", "touches the left operand"},
+    {"previous_not_waited_for", &second, "unfinished kernel", "hopper.cu:"},
+    {"barrier_before_wait", &second, "unfinished kernel", "hopper.cu:"},
+    {"cleared_during_use", &basic, "race", "basic.cu:"},
+    {"blocks_write_the_same", &blocks, "race: blocks", "both write global memory"},
+    {"registers_swapped", &eight_bits[0], NULL, NULL},
+    {"registers_swapped", &eight_bits[1], NULL, NULL},
+    {"registers_swapped", &eight_bits[4], NULL, NULL},
+    {"short_step", &eight_bits[3], NULL, NULL},
 };
 
-static bool is_right_product(const device *d)
+static bool is_right_product(const device *d, const kernel_test *test)
 {
     float sum = 0;
+    if (strstr(test->kernel, "mma_"))
+        return is_right_product8(d);
     for (int row = 0; row < ROWS; row++)
         for (int column = 0; column < COLUMNS; column++) {
             sum = 0;
@@ -296,13 +418,12 @@ static bool is_reported(device *d, const broken_kernel *broken)
     const bool guarded = strcmp(broken->prefix, "wrote_input_guard") == 0;
     if (guarded)
         emulator->fence(guard, 16, true);
-    const CUresult result =
-        launch(d, broken->test, broken->prefix, (const void *)(uintptr_t)d->input);
+    const CUresult result = launch(d, broken->test, broken->prefix);
     if (guarded)
         emulator->fence(guard, 16, false);
     const char *said = result == CUDA_SUCCESS ? "nothing" : emulator->report();
     const bool caught = broken->says ? strstr(said, broken->says) && strstr(said, broken->says_too)
-                                     : result == CUDA_SUCCESS && !is_right_product(d);
+                                     : result == CUDA_SUCCESS && !is_right_product(d, broken->test);
     if (!caught)
         print_error("%s of %s says %s\n", broken->prefix, broken->test->kernel, said);
     return caught;
@@ -314,6 +435,29 @@ static void test_every_broken_kernel_is_reported(void **state)
     for (size_t i = 0; i < sizeof broken_kernels / sizeof broken_kernels[0]; i++)
         missed += !is_reported(*state, &broken_kernels[i]);
     assert_int_equal(missed, 0);
+}
+
+/* A kernel before that lets nobody start early is over, whether one waits or not. */
+static void test_without_leave_nobody_starts_early(void **state)
+{
+    expect_success(launch(*state, &after_pipeline, "previous_not_waited_for"), "second");
+}
+
+/* One that waits before it lets others start waits for them too. */
+static void test_early_starts_reach_as_far_as_nobody_waited(void **state)
+{
+    static const kernel_test first = {.kernel = "first", SIZES(64, 1, 4)};
+    static const kernel_test relay = {.kernel = "relay", SIZES(64, 1, 4), .before = "first"};
+    static const struct {
+        const char *relay;
+        CUresult result;
+    } chains[] = {{"right", CUDA_SUCCESS}, {"relay_does_not_wait", CUDA_ERROR_LAUNCH_FAILED}};
+    for (int i = 0; i < 2; i++) {
+        expect_success(start(*state, &first, "right"), "first");
+        expect_success(start(*state, &relay, chains[i].relay), "relay");
+        assert_int_equal(start(*state, &second, "previous_not_waited_for"), chains[i].result);
+    }
+    assert_non_null(strstr(fc_cuda_emulator()->report(), "unfinished kernel"));
 }
 
 /* The same at random moments, in place of the latest: right kernels stay right. */
@@ -353,9 +497,14 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(test_rows_go_through_stages),
         cmocka_unit_test(test_blocks_of_a_cluster_reach_each_other),
         cmocka_unit_test(test_a_box_over_the_end_is_filled_with_zeros),
+        cmocka_unit_test(test_a_kernel_that_starts_early_waits),
+        cmocka_unit_test(test_products_of_8_bits),
     };
     const struct CMUnitTest emulated[] = {
         cmocka_unit_test(test_barriers_and_warps),
+        cmocka_unit_test(test_blocks_share_the_output),
+        cmocka_unit_test(test_without_leave_nobody_starts_early),
+        cmocka_unit_test(test_early_starts_reach_as_far_as_nobody_waited),
         cmocka_unit_test(test_right_kernels_stay_right_at_random_moments),
         cmocka_unit_test(test_every_broken_kernel_is_reported),
     };

@@ -187,10 +187,21 @@ attention_args fc_cuda_arguments(const fc_attention *p)
     };
 }
 
-size_t fc_cuda_partial_rows(const attention_args *args)
+static size_t partial_rows(const attention_args *args)
 {
     return (size_t)args->splits.divisor * (size_t)args->batch * (size_t)args->q_heads *
            (size_t)args->q_length;
+}
+
+/* A row is whole 16-byte chunks. */
+static size_t partial_floats(const attention_args *args)
+{
+    return partial_rows(args) * (size_t)fc_divide_up(args->value_dim, 4) * 4;
+}
+
+size_t fc_cuda_partial_bytes(const attention_args *args)
+{
+    return (partial_floats(args) + partial_rows(args)) * sizeof(float);
 }
 
 void fc_cuda_set_pointers(attention_args *args, const fc_buffers *b)
@@ -213,8 +224,8 @@ void fc_cuda_set_pointers(attention_args *args, const fc_buffers *b)
     args->more.dropout_offset[0] = (unsigned)b->dropout_offset;
     args->more.dropout_offset[1] = (unsigned)(b->dropout_offset >> 32);
     if (args->splits.divisor > 1) {
-        args->partial_lse = b->workspace;
-        args->partial_out = args->partial_lse + fc_cuda_partial_rows(args);
+        args->partial_out = b->workspace;
+        args->partial_lse = args->partial_out + partial_floats(args);
     }
 }
 

@@ -29,8 +29,9 @@ fast_divisor fc_cuda_divisor(int64_t by);
 attention_args fc_cuda_arguments(const fc_attention *p);
 void fc_cuda_set_pointers(attention_args *args, const fc_buffers *b);
 
-/* Rows of partial results, where the keys are split over blocks. */
-size_t fc_cuda_partial_rows(const attention_args *args);
+/* Workspace where the keys are split over blocks: each leaves a row's output and its logarithm of
+ * the sum. */
+size_t fc_cuda_partial_bytes(const attention_args *args);
 
 /* A kernel of the variant of the same name. */
 fc_status fc_cuda_find_kernel(const fc_plan *plan, const char *name,

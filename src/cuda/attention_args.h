@@ -1,8 +1,7 @@
 /* attention_args.h: the one argument of the attention kernels, the same struct on host and device.
  * Everything of flashcore.h's problem that a kernel needs, resolved.
  *
- * A block finds it in the constant cache, which is cold at its first use of each 64 bytes: what
- * every kernel reads comes first and is kept small. */
+ * What every kernel reads comes first; what only the variants with FEATURES read, last. */
 #ifndef FC_CUDA_ATTENTION_ARGS_H
 #define FC_CUDA_ATTENTION_ARGS_H
 
@@ -94,7 +93,7 @@ typedef struct attention_args {
     float *lse;
     element_strides lse_strides;
     /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
-    float *partial_out; /* × value_dim, each split's own softmax */
+    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
     float *partial_lse; /* base 2 */
 
     attention_features more;

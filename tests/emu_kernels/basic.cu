@@ -16,6 +16,8 @@
 #define PAST_SHARED_MEMORY 7
 #define MISALIGNED_SHARED 8
 #define WROTE_INPUT_GUARD 9
+#define BLOCKS_WRITE_THE_SAME 10
+#define CLEARED_DURING_USE 11
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -64,6 +66,11 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_basic)(const kernel_ar
     if (thread_id() == 0)
         shared->count = 0;
     __syncthreads();
+#if BROKEN == CLEARED_DURING_USE
+    if (thread_id() == 127)
+        for (int i = 0; i < 64; i++) /* which a compiler could make a memset */
+            shared->slots[i] = 0;
+#endif
 #if BROKEN == LANE_HAS_LEFT
     if (thread_id() == 77)
         return;
@@ -86,4 +93,15 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_basic)(const kernel_ar
     if (thread_id() == 0)
         args.output[128] = 0.0f;
 #endif
+}
+
+KERNEL_SHAPE_OF(KERNEL(_blocks)) = {0, 0, 32, 4};
+
+/* Every block has its own part of the output, and counts itself in the last place. */
+extern "C" __global__ void __launch_bounds__(32) KERNEL(_blocks)(const kernel_args args)
+{
+    const int block = BROKEN == BLOCKS_WRITE_THE_SAME ? (int)blockIdx.x / 2 : (int)blockIdx.x;
+    args.output[block * 32 + lane_id()] = (float)lane_id();
+    if (lane_id() == 0)
+        atomicAdd((unsigned *)args.output + 128, 1u);
 }

@@ -18,6 +18,9 @@ typedef struct kernel_args {
 /* A tile: ROWS rows of COLUMNS f16, which are 128 bytes, a swizzle's width. */
 enum { ROWS = 64, COLUMNS = 64, TILE_BYTES = ROWS * COLUMNS * 2 };
 
+/* A tile of 8-bit elements has rows of as many bytes. */
+enum { COLUMNS8 = 2 * COLUMNS };
+
 /* The pipeline: rows of 128 floats, one after the other through STAGES. */
 enum { PIPELINE_ROWS = 9, ROW_FLOATS = 128, STAGES = 2 };
 

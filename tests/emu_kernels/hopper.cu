@@ -6,7 +6,8 @@
 #include "ptx_common.cuh"
 #include "ptx_launch.cuh"
 #include "ptx_mbarrier.cuh"
-#include "ptx_wgmma.cuh"
+#include "ptx_mma8.cuh"
+#include "ptx_wgmma8.cuh"
 
 #include "emu_kernels.h"
 
@@ -22,6 +23,15 @@
 #define NO_CLUSTER_BARRIER 9
 #define LEFT_TOO_EARLY 10
 #define OVERWRITTEN_DURING_STORE 11
+#define NO_WGMMA_FENCE 12
+#define SUMS_WRITTEN_AFTER_FENCE 13
+#define LEFT_WRITTEN_AFTER_FENCE 14
+#define LEFT_WRITTEN_DURING_PRODUCT 15
+#define PREVIOUS_NOT_WAITED_FOR 16
+#define BARRIER_BEFORE_WAIT 17
+#define REGISTERS_SWAPPED 18
+#define SHORT_STEP 19
+#define RELAY_DOES_NOT_WAIT 20
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -61,7 +71,9 @@ static __device__ void multiply_scores(float sums[COLUMNS / 2], const scores_mem
 {
     const int stride_bytes = BROKEN == WRONG_STRIDE ? 512 : 1024;
     const int swizzle = BROKEN == WRONG_SWIZZLE ? SWIZZLE_64 : SWIZZLE_128;
+#if BROKEN != NO_WGMMA_FENCE
     wgmma_fence();
+#endif
 #pragma unroll
     for (int step = 0; step < COLUMNS / 16; step++)
         wgmma_scores_n64_f16(
@@ -138,6 +150,12 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_values)(
 #endif
     __syncthreads();
     wgmma_fence();
+#if BROKEN == SUMS_WRITTEN_AFTER_FENCE
+    sums[5] = 0.0f;
+#endif
+#if BROKEN == LEFT_WRITTEN_AFTER_FENCE
+    fragments[1][2] = 0;
+#endif
 #pragma unroll
     for (int step = 0; step < COLUMNS / 16; step++)
         wgmma_values_n64_f16(sums, fragments[step],
@@ -145,6 +163,9 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_values)(
                                                SWIZZLE_128),
                              step > 0);
     wgmma_commit();
+#if BROKEN == LEFT_WRITTEN_DURING_PRODUCT
+    fragments[3][0] = 0;
+#endif
     wgmma_wait(0);
     store_sums(args.output, sums);
 }
@@ -298,3 +319,131 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_box)(
         bulk_wait(0);
     }
 }
+
+/* 6. A kernel that lets the next one start at once, one that may stand between, and one that uses
+ * what the first wrote. */
+
+SHAPE(_first, 64, unsigned[1]);
+
+extern "C" __global__ void __launch_bounds__(64) KERNEL(_first)(
+    const __grid_constant__ kernel_args args)
+{
+    let_next_kernel_start();
+    args.output[thread_id()] = (float)thread_id();
+}
+
+SHAPE(_relay, 64, unsigned[1]);
+
+extern "C" __global__ void __launch_bounds__(64) KERNEL(_relay)(
+    const __grid_constant__ kernel_args args)
+{
+#if BROKEN != RELAY_DOES_NOT_WAIT
+    wait_for_previous_kernel();
+#endif
+    let_next_kernel_start();
+}
+
+SHAPE(_second, 64, unsigned[1]);
+
+/* One thread waits, the barrier tells the others. */
+extern "C" __global__ void __launch_bounds__(64) KERNEL(_second)(
+    const __grid_constant__ kernel_args args)
+{
+#if BROKEN == BARRIER_BEFORE_WAIT
+    __syncthreads();
+#endif
+#if BROKEN != PREVIOUS_NOT_WAITED_FOR
+    if (thread_id() == 40)
+        wait_for_previous_kernel();
+#endif
+#if BROKEN != BARRIER_BEFORE_WAIT
+    __syncthreads();
+#endif
+    args.output[64 + thread_id()] = args.output[63 - thread_id()] + 1.0f;
+}
+
+/* 7. left · rightᵀ of 8-bit elements, 64 rows of COLUMNS8 each: a warp has 16 rows of the result. */
+
+typedef struct eight_bit_memory {
+    unsigned char left[TILE_BYTES], right[TILE_BYTES];
+} eight_bit_memory;
+
+static __device__ unsigned four_bytes(const unsigned char *rows, int row, int column)
+{
+    return *(const unsigned *)(rows + row * COLUMNS8 + column);
+}
+
+static __device__ void load_left8(unsigned left[4], const unsigned char *rows, int step)
+{
+    for (int i = 0; i < 4; i++) {
+        const int high = BROKEN == REGISTERS_SWAPPED ? i / 2 : i % 2;
+        const int far = BROKEN == REGISTERS_SWAPPED ? i % 2 : i / 2;
+        left[i] = four_bytes(rows, warp_id() * 16 + lane_id() / 4 + high * 8,
+                             step * 32 + lane_id() % 4 * 4 + far * 16);
+    }
+}
+
+#define DEFINE_MMA8_KERNEL(suffix, type, sum_type)                                              \
+    SHAPE(suffix, 128, unsigned[1]);                                                            \
+    extern "C" __global__ void __launch_bounds__(128)                                           \
+        KERNEL(suffix)(const __grid_constant__ kernel_args args)                                \
+    {                                                                                           \
+        const unsigned char *rows = (const unsigned char *)args.input;                          \
+        for (int tile = 0; tile < COLUMNS / 8; tile++) {                                        \
+            sum_type sums[4] = {};                                                              \
+            for (int step = 0; step < 4; step++) {                                              \
+                const int row = tile * 8 + lane_id() / 4;                                       \
+                const int column = step * 32 + lane_id() % 4 * 4;                               \
+                unsigned left[4];                                                               \
+                load_left8(left, rows, step);                                                   \
+                mma_m16n8k32_##type(sums, left, four_bytes(rows + TILE_BYTES, row, column),     \
+                                    four_bytes(rows + TILE_BYTES, row, column + 16));           \
+            }                                                                                   \
+            for (int i = 0; i < 4; i++)                                                         \
+                args.output[sum_row(i) * COLUMNS + tile * 8 + sum_column(i)] = (float)sums[i];  \
+        }                                                                                       \
+    }
+DEFINE_MMA8_KERNEL(_mma_s8, s8, int)
+DEFINE_MMA8_KERNEL(_mma_e4m3, e4m3, float)
+DEFINE_MMA8_KERNEL(_mma_e5m2, e5m2, float)
+
+/* The same by wgmma: half of the elements from shared memory, the others' left operand from
+ * registers. */
+static __device__ void load_swizzled(unsigned char *tile, const unsigned char *rows)
+{
+    for (int i = thread_id(); i < TILE_BYTES / 16; i += 128)
+        *(uint4 *)(tile + i / 8 * COLUMNS8 + ((i % 8) ^ (i / 8 % 8)) * 16) =
+            *(const uint4 *)(rows + i * 16);
+}
+
+#define DEFINE_WGMMA8_KERNEL(suffix, type)                                                      \
+    SHAPE(suffix, 128, eight_bit_memory);                                                       \
+    extern "C" __global__ void __launch_bounds__(128)                                           \
+        KERNEL(suffix)(const __grid_constant__ kernel_args args)                                \
+    {                                                                                           \
+        const unsigned char *rows = (const unsigned char *)args.input;                          \
+        const int step_bytes = BROKEN == SHORT_STEP ? 16 : 32;                                  \
+        eight_bit_memory *shared = SHARED_MEMORY(eight_bit_memory);                             \
+        unsigned left[2][4];                                                                    \
+        float sums[COLUMNS / 2] = {};                                                           \
+        load_swizzled(shared->left, rows);                                                      \
+        load_swizzled(shared->right, rows + TILE_BYTES);                                        \
+        load_left8(left[0], rows, 2);                                                           \
+        load_left8(left[1], rows, 3);                                                           \
+        fence_async();                                                                          \
+        __syncthreads();                                                                        \
+        wgmma_fence();                                                                          \
+        for (int step = 0; step < 2; step++)                                                    \
+            wgmma_scores_n64_##type(                                                            \
+                sums, matrix_descriptor(shared->left + step * step_bytes, 0, 1024, SWIZZLE_128), \
+                matrix_descriptor(shared->right + step * 32, 0, 1024, SWIZZLE_128), 1);         \
+        for (int step = 2; step < 4; step++)                                                    \
+            wgmma_values_n64_##type(                                                            \
+                sums, left[step - 2],                                                           \
+                matrix_descriptor(shared->right + step * 32, 0, 1024, SWIZZLE_128), 1);         \
+        wgmma_commit();                                                                         \
+        wgmma_wait(0);                                                                          \
+        store_sums(args.output, sums);                                                          \
+    }
+DEFINE_WGMMA8_KERNEL(_wgmma_e4m3, e4m3)
+DEFINE_WGMMA8_KERNEL(_wgmma_e5m2, e5m2)

@@ -37,8 +37,8 @@ static __device__ __forceinline__ void copy_chunk(const attention_args *args, el
 /* Where a sequence's rows lie in Q, K or V of one head; paged ones are looked up row by row. */
 typedef struct row_source {
     const element *first; /* row 0, the first dim wanted */
-    long long row_stride;
-    long long dim_stride;
+    const row_strides *strides;
+    long long row_stride, dim_stride; /* two of them, by value: five registers less */
     int dims;  /* from `first` on */
     int paged; /* 1: rows are page_index away from `first` */
 } row_source;
@@ -55,6 +55,7 @@ static __device__ __forceinline__ row_source find_keys(const attention_args *arg
                    (source.paged ? share->kv_head * strides->head
                                  : first_kv_index(share, strides)) +
                    first_dim * DIM_STRIDE(strides);
+    source.strides = strides;
     source.row_stride = strides->row;
     source.dim_stride = DIM_STRIDE(strides);
     source.dims = dims - first_dim;
@@ -66,17 +67,17 @@ static __device__ __forceinline__ row_source find_keys(const attention_args *arg
 /* Rows first_row … end_row - 1, tile_rows of them at most, into a tile. */
 static __device__ __forceinline__ void copy_rows(const attention_args *args,
                                                  const sequence_share *share,
-                                                 const row_source *source, long long page_stride,
-                                                 element *tile, int tile_rows, int tile_dims,
-                                                 int first_row, int end_row, int thread,
-                                                 int threads)
+                                                 const row_source *source, element *tile,
+                                                 int tile_rows, int tile_dims, int first_row,
+                                                 int end_row, int thread, int threads)
 {
     const int chunks = tile_dims / CHUNK;
     for (int i = thread; i < tile_rows * chunks; i += threads) {
         const int row = i / chunks, column = i % chunks * CHUNK;
         const int source_row = min(first_row + row, end_row - 1);
         const long long index =
-            source->paged ? page_index(args, share, source_row, page_stride, source->row_stride)
+            source->paged ? page_index(args, share, source_row, source->strides->batch,
+                                       source->row_stride)
                           : source_row * source->row_stride;
         copy_chunk(args, tile_element(tile, tile_dims, row, column), source->first + index,
                    source->dim_stride, column, source->dims, first_row + row < end_row);
@@ -89,10 +90,9 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
  * addition. */
 static __device__ __forceinline__ void copy_rows(const attention_args *args,
                                                  const sequence_share *share,
-                                                 const row_source *source, long long page_stride,
-                                                 element *tile, int tile_rows, int tile_dims,
-                                                 int first_row, int end_row, int thread,
-                                                 int threads)
+                                                 const row_source *source, element *tile,
+                                                 int tile_rows, int tile_dims, int first_row,
+                                                 int end_row, int thread, int threads)
 {
     const int chunks = tile_dims / CHUNK;
     const int rows_apart = threads / chunks;
@@ -124,11 +124,12 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
         row_source source;
         source.paged = 0;
         source.first = (const element *)args->q + q_index(args, share, STRIDES(args, q), 0);
+        source.strides = STRIDES(args, q);
         source.row_stride = STRIDES(args, q)->row;
         source.dim_stride = DIM_STRIDE(STRIDES(args, q));
         source.dims = args->head_dim;
-        copy_rows(args, share, &source, 0, tile, tile_rows, tile_dims, first_row, share->rows,
-                  thread, threads);
+        copy_rows(args, share, &source, tile, tile_rows, tile_dims, first_row, share->rows, thread,
+                  threads);
         return;
     }
 #pragma unroll 1

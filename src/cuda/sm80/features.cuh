@@ -187,4 +187,31 @@ static __device__ __forceinline__ void drop_weights(float scores[ROW_GROUPS][SCO
 }
 
 #endif
+
+/* Whether some row may not see some key of a tile. */
+static __device__ __forceinline__ int may_hide_keys(const attention_args *args, int at_boundary)
+{
+    return at_boundary || (FEATURES && (args->more.mask || args->more.bias));
+}
+
+/* Scores become weights: marked where values will be summed key by key; else, with INTERLEAVE, of
+ * the first 16 keys, and value_step does the others. */
+static __device__ __forceinline__ void weigh_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                    softmax_state *softmax,
+                                                    const float base[LANE_ROWS], float scale_log2,
+                                                    int by_key, const attention_args *args,
+                                                    const sequence_share *share, int first_row,
+                                                    int first_key)
+{
+    if (by_key)
+        exponentiate_marked(scores, softmax, base, scale_log2);
+    else
+        exponentiate(scores, softmax, base, scale_log2, 0,
+                     INTERLEAVE ? STEP_SCORES : TILE_SCORES);
+#if FEATURES
+    if (args->more.dropout_threshold)
+        drop_weights(scores, args, share, first_row, first_key);
+#endif
+}
+
 #endif

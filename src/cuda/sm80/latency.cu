@@ -40,9 +40,6 @@
 #ifndef Q_IN_REGISTERS
 #define Q_IN_REGISTERS (HEAD_DIM * ROW_GROUPS <= 128)
 #endif
-#ifndef INTERLEAVE
-#define INTERLEAVE (!FEATURES)
-#endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 1
 #endif
@@ -106,11 +103,11 @@ static __device__ __forceinline__ void fill_slot(const attention_args *args,
     const int first_key = stream->next_key + part % SLOTS_OF_A_ROUND * SLOT_KEYS;
     if (stream->next_key < stream->end_key) {
         if (part < SLOTS_OF_A_ROUND)
-            copy_rows(args, share, &stream->k, STRIDES(args, k)->batch, slot, SLOT_KEYS, HEAD_DIM,
-                      first_key, stream->end_key, lane_id(), WARP_LANES);
+            copy_rows(args, share, &stream->k, slot, SLOT_KEYS, HEAD_DIM, first_key,
+                      stream->end_key, lane_id(), WARP_LANES);
         else
-            copy_rows(args, share, &stream->v, STRIDES(args, v)->batch, slot, SLOT_KEYS, HEAD_DIM,
-                      first_key, stream->end_key, lane_id(), WARP_LANES);
+            copy_rows(args, share, &stream->v, slot, SLOT_KEYS, HEAD_DIM, first_key,
+                      stream->end_key, lane_id(), WARP_LANES);
     }
     cp_async_commit();
     stream->fill_slot = slot_after(stream->fill_slot);
@@ -134,17 +131,14 @@ static __device__ __forceinline__ element *next_part(const attention_args *args,
 
 /* A negative scale flips the signs of Q, so that the largest raw score is always the largest
  * scaled one and the scale itself can wait for the exponential. */
-static __device__ __forceinline__ void load_queries(unsigned query[][ROW_GROUPS][4], element *q,
-                                                    float scale)
+static __device__ __forceinline__ void load_signed_query_step(unsigned query[ROW_GROUPS][4],
+                                                              element *q, int step, float scale)
 {
     const unsigned flip = !FEATURES && scale < 0.0f ? 0x80008000u : 0u;
+    load_query_step(query, q, step);
 #pragma unroll
-    for (int step = 0; step < QUERY_STEPS; step++) {
-        load_query_step(query[step], q, step);
-#pragma unroll
-        for (int i = 0; i < ROW_GROUPS * 4; i++)
-            query[step][i / 4][i % 4] ^= flip;
-    }
+    for (int i = 0; i < ROW_GROUPS * 4; i++)
+        query[i / 4][i % 4] ^= flip;
 }
 
 static __device__ __forceinline__ void score_slot(float scores[ROW_GROUPS][SCORE_TILES][4],
@@ -156,12 +150,8 @@ static __device__ __forceinline__ void score_slot(float scores[ROW_GROUPS][SCORE
 #if Q_IN_REGISTERS
         score_step(scores, query[step], k, step, slot * SLOT_TILES, SLOT_TILES, step == 0);
 #else
-        const unsigned flip = !FEATURES && scale < 0.0f ? 0x80008000u : 0u;
         unsigned query_step[ROW_GROUPS][4];
-        load_query_step(query_step, q, step);
-#pragma unroll
-        for (int i = 0; i < ROW_GROUPS * 4; i++)
-            query_step[i / 4][i % 4] ^= flip;
+        load_signed_query_step(query_step, q, step, scale);
         score_step(scores, query_step, k, step, slot * SLOT_TILES, SLOT_TILES, step == 0);
 #endif
     }
@@ -260,17 +250,6 @@ static __device__ __forceinline__ long long partial_row(const attention_args *ar
            row_of(args, packed_row);
 }
 
-static __device__ __forceinline__ void store_partial_piece(const attention_args *args,
-                                                           long long row, int column,
-                                                           float4 values)
-{
-    const float value[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (column + i < args->value_dim)
-            args->partial_out[row * args->value_dim + column + i] = value[i];
-}
-
 /* ROW_THREADS threads share a row, each of them pieces of four columns. */
 #define ROW_THREADS (THREADS / WARP_ROWS)
 #define ROW_PIECES (VALUE_DIM / 4 / ROW_THREADS)
@@ -308,7 +287,7 @@ static __device__ __forceinline__ void merge_warps(const attention_args *args,
         if (column >= args->value_dim)
             continue;
         if (args->splits.divisor > 1)
-            store_partial_piece(args, row_index, column, sum);
+            *(float4 *)(args->partial_out + row_index * partial_stride(args) + column) = sum;
         else
             store_piece(args, row_index, column, sum);
     }
@@ -362,37 +341,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     cp_async_wait(PARTS_AHEAD);
     __syncthreads();
 #if Q_IN_REGISTERS
-    load_queries(query, shared->q, args.scale);
+#pragma unroll
+    for (int step = 0; step < QUERY_STEPS; step++)
+        load_signed_query_step(query[step], shared->q, step, args.scale);
 #endif
 
 #pragma unroll 1
     for (int key = first_key + warp_id() * WARP_KEYS; key < stream.end_key;
          key += WARPS * WARP_KEYS) {
         float base[LANE_ROWS];
-    #pragma unroll
+#pragma unroll
         for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++)
             score_slot(scores, query, shared->q, next_part(&args, &share, &stream, slot), slot,
                        args.scale);
         const int at_boundary = key < limits.all_first ||
                                 key + WARP_KEYS > min(limits.all_end, stream.end_key);
         const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-        const int may_hide = at_boundary || (FEATURES && (args.more.mask || args.more.bias));
 #if FEATURES
         shape_scores(scores, &args, &share, first_row, key, stream.end_key);
 #endif
         if (at_boundary)
             hide_keys(scores, &args, &share, first_row, key, stream.end_key);
         move_maximum(scores, out, &softmax, base, scale_log2);
-        const int by_key = may_hide && round_not_finite(&stream);
-        if (by_key)
-            exponentiate_marked(scores, &softmax, base, scale_log2);
-        else
-            exponentiate(scores, &softmax, base, scale_log2, 0,
-                         INTERLEAVE ? STEP_SCORES : TILE_SCORES);
-#if FEATURES
-        if (args.more.dropout_threshold)
-            drop_weights(scores, &args, &share, first_row, key);
-#endif
+        const int by_key = may_hide_keys(&args, at_boundary) && round_not_finite(&stream);
+        weigh_scores(scores, &softmax, base, scale_log2, by_key, &args, &share, first_row, key);
 #pragma unroll
         for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++) {
             element *values = next_part(&args, &share, &stream, SLOTS_OF_A_ROUND + slot);

@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int split = 0; split < args.splits.divisor; split++) {
             const long long part = split * rows + first;
             value += exp2_approx(args.partial_lse[part] - base) *
-                     args.partial_out[part * args.value_dim + dim];
+                     args.partial_out[part * partial_stride(&args) + dim];
         }
         store_element(&args, index + dim * STRIDES(&args, out)->dim, value * end.factor);
     }

@@ -34,10 +34,6 @@
 #ifndef Q_IN_REGISTERS
 #define Q_IN_REGISTERS (HEAD_DIM <= 64)
 #endif
-/* 1: exponentials are spread between the matrix instructions of P·V. */
-#ifndef INTERLEAVE
-#define INTERLEAVE (!FEATURES)
-#endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 2
 #endif
@@ -72,10 +68,10 @@ static __device__ __forceinline__ void load_kv_tile(const attention_args *args,
                                                     const row_source *k, const row_source *v,
                                                     shared_tiles *shared, int stage, int first_key)
 {
-    copy_rows(args, share, k, STRIDES(args, k)->batch, shared->k[stage], KV_TILE, HEAD_DIM, first_key,
-              share->kv_rows, thread_id(), THREADS);
-    copy_rows(args, share, v, STRIDES(args, v)->batch, shared->v[stage], KV_TILE, VALUE_DIM,
-              first_key, share->kv_rows, thread_id(), THREADS);
+    copy_rows(args, share, k, shared->k[stage], KV_TILE, HEAD_DIM, first_key, share->kv_rows,
+              thread_id(), THREADS);
+    copy_rows(args, share, v, shared->v[stage], KV_TILE, VALUE_DIM, first_key, share->kv_rows,
+              thread_id(), THREADS);
 }
 
 /* A negative scale flips the signs of Q, so that the largest raw score is always the largest
@@ -271,19 +267,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             hide_keys(scores, &args, &share, warp_row, first_key, share.kv_rows);
         move_maximum(scores, out, &softmax, base, scale_log2);
         const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-        const int may_hide = at_boundary || (FEATURES && (args.more.mask || args.more.bias));
-        const int by_key =
-            may_hide && __syncthreads_or((int)find_not_finite(
-                            shared->v[stage], KV_TILE * VALUE_DIM, thread_id(), THREADS));
-        if (by_key)
-            exponentiate_marked(scores, &softmax, base, scale_log2);
-        else
-            exponentiate(scores, &softmax, base, scale_log2, 0,
-                         INTERLEAVE ? STEP_SCORES : TILE_SCORES);
-#if FEATURES
-        if (args.more.dropout_threshold)
-            drop_weights(scores, &args, &share, warp_row, first_key);
-#endif
+        const int by_key = may_hide_keys(&args, at_boundary) &&
+                           __syncthreads_or((int)find_not_finite(
+                               shared->v[stage], KV_TILE * VALUE_DIM, thread_id(), THREADS));
+        weigh_scores(scores, &softmax, base, scale_log2, by_key, &args, &share, warp_row,
+                     first_key);
         if (by_key)
             value_keys_one_by_one(out, scores, shared->v[stage], 0, KV_TILE);
         else

@@ -133,6 +133,12 @@ static __device__ __forceinline__ long long page_index(const attention_args *arg
     return page * page_stride + (key - place * args->more.page_size.divisor) * row_stride;
 }
 
+/* Floats from a row of args.partial_out to the next: whole stores of 16 bytes. */
+static __device__ __forceinline__ int partial_stride(const attention_args *args)
+{
+    return (args->value_dim + 3) / 4 * 4;
+}
+
 /* The keys [first, end) that causal and window limits leave to a row. */
 static __device__ __forceinline__ int first_key_of(const attention_args *args,
                                                    const sequence_share *share, int row)

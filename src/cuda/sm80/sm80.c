@@ -150,9 +150,7 @@ static size_t latency_workspace(const fc_kernel *self, const fc_context *context
 {
     (void)self;
     const attention_args args = latency_arguments(context, p);
-    return args.splits.divisor > 1
-               ? fc_cuda_partial_rows(&args) * ((size_t)p->value_dim + 1) * sizeof(float)
-               : 0;
+    return args.splits.divisor > 1 ? fc_cuda_partial_bytes(&args) : 0;
 }
 
 static fc_status prepare_latency_plan(const fc_plan *plan, fc_sm80_plan *s)

@@ -12,6 +12,10 @@
 #ifndef ROW_GROUPS
 #define ROW_GROUPS 1
 #endif
+/* 1: exponentials are spread between the matrix instructions of P·V. */
+#ifndef INTERLEAVE
+#define INTERLEAVE (!FEATURES)
+#endif
 
 #define WARP_ROWS (16 * ROW_GROUPS)
 #define LANE_ROWS (2 * ROW_GROUPS)
@@ -121,6 +125,21 @@ static __device__ __forceinline__ void exponentiate(float scores[ROW_GROUPS][SCO
     }
 }
 
+/* out += weights · V over 16 keys, for the 16 dims of one pair of output tiles. */
+static __device__ __forceinline__ void value_pair(float out[ROW_GROUPS][OUT_TILES][4],
+                                                  const unsigned weights[ROW_GROUPS][4], element *v,
+                                                  int pair)
+{
+    unsigned values[4];
+    ldmatrix_x4_trans(values, tile_element(v, VALUE_DIM, lane_id() % 16,
+                                           pair * 16 + lane_id() / 16 * CHUNK));
+#pragma unroll
+    for (int group = 0; group < ROW_GROUPS; group++) {
+        mma_elements(out[group][2 * pair], weights[group], values[0], values[1], 0);
+        mma_elements(out[group][2 * pair + 1], weights[group], values[2], values[3], 0);
+    }
+}
+
 /* out += P·V over 16 keys. Two neighbouring results of Q·Kᵀ are, rounded, a left operand. Where
  * exponentiate_next is 1, the next 16 keys' exponentials are spread between the matrix
  * instructions, which leave the other units idle. */
@@ -141,14 +160,7 @@ static __device__ __forceinline__ void value_step(float out[ROW_GROUPS][OUT_TILE
         }
 #pragma unroll
     for (int pair = 0; pair < OUT_TILES / 2; pair++) {
-        unsigned values[4];
-        ldmatrix_x4_trans(values, tile_element(v, VALUE_DIM, lane_id() % 16,
-                                               pair * 16 + lane_id() / 16 * CHUNK));
-#pragma unroll
-        for (int group = 0; group < ROW_GROUPS; group++) {
-            mma_elements(out[group][2 * pair], weights[group], values[0], values[1], 0);
-            mma_elements(out[group][2 * pair + 1], weights[group], values[2], values[3], 0);
-        }
+        value_pair(out, weights, v, pair);
         if (exponentiate_next)
             exponentiate(scores, softmax, base, scale_log2,
                          (step + 1) * STEP_SCORES + min(pair * per_pair, STEP_SCORES),
@@ -173,16 +185,8 @@ static __device__ __forceinline__ void value_step_rest(
                                            pair[1] - element_to_f32((element)(rounded >> 16)));
         }
 #pragma unroll
-    for (int pair = 0; pair < OUT_TILES / 2; pair++) {
-        unsigned values[4];
-        ldmatrix_x4_trans(values, tile_element(v, VALUE_DIM, lane_id() % 16,
-                                               pair * 16 + lane_id() / 16 * CHUNK));
-#pragma unroll
-        for (int group = 0; group < ROW_GROUPS; group++) {
-            mma_elements(out[group][2 * pair], rest[group], values[0], values[1], 0);
-            mma_elements(out[group][2 * pair + 1], rest[group], values[2], values[3], 0);
-        }
-    }
+    for (int pair = 0; pair < OUT_TILES / 2; pair++)
+        value_pair(out, rest, v, pair);
 }
 
 /* Values that are infinite or NaN may not reach rows that do not see their key, and 0 · NaN is NaN:

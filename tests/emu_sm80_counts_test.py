@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What the sm_80 kernels may cost, to the last instruction: `flashcore emu` against numbers that
+follow from the shape of the problem and the tiles of docs/kernels/sm80.md, and from nothing in the
+kernels themselves."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import unittest
+
+FLASHCORE = os.environ["FLASHCORE"]
+SECTOR = 32
+FEW_KEYS = 64  # rows of boundary tiles that see fewer have P·V computed twice, the second time of
+               # what rounding took from the weights
+
+
+@dataclasses.dataclass
+class Shape:
+    heads: int
+    rows: int
+    keys: int
+    dim: int
+    causal: bool = False
+    kv_heads: int = 0  # 0: as many as heads
+
+    def words(self):
+        words = ["--heads", self.heads, "--q-length", self.rows, "--kv-length", self.keys,
+                 "--head-dim", self.dim, "--kv-heads", self.kv_heads or self.heads]
+        return [str(word) for word in words] + ["--causal"] * self.causal
+
+    def end_key(self, row):
+        """The keys from here on are hidden from the row: the last row sees all."""
+        return row + 1 + self.keys - self.rows if self.causal else self.keys
+
+    def row_sectors(self):
+        return self.dim * 2 // SECTOR
+
+
+def emu(kernel, shape):
+    done = subprocess.run([FLASHCORE, "emu", "--kernel", kernel, *shape.words(), "--json"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def up(number, step):
+    return -(-number // step)
+
+
+def products(rows, columns, depth):
+    """In instructions of 16 × 8 × 16."""
+    return rows // 16 * (columns // 8) * (depth // 16)
+
+
+@dataclasses.dataclass
+class Expected:
+    mma: int = 0
+    exp2: int = 0
+    barriers: int = 0
+    global_read_sectors: int = 0
+    global_write_sectors: int = 0
+    bank_conflicts: int = 0
+    wasted_sectors: int = 0
+
+    def add_tile(self, shape, rows, tile_keys, few_keys):
+        """Scores, softmax and weighted values of a tile of rows and keys, padding included. Each of
+        the four lanes of a row has a correction of its own."""
+        values = products(rows, shape.dim, tile_keys)
+        self.mma += products(rows, tile_keys, shape.dim) + values * (2 if few_keys else 1)
+        self.exp2 += rows * (tile_keys + 4)
+
+    def add_rows_and_keys(self, shape, rows, keys):
+        """Q, K and V are read once, the output and its log-sum-exp written once."""
+        self.global_read_sectors += (rows + 2 * keys) * shape.row_sectors()
+        self.global_write_sectors += rows * shape.row_sectors()
+
+
+def tiles_of_a_block(shape, first_row, rows, tile_keys):
+    """For each tile of keys that some row of the block sees: whether it is a boundary tile, in
+    which some row does not see some key, and whether such a row sees few."""
+    last_row = min(first_row + rows, shape.rows) - 1
+    all_end = shape.end_key(first_row)
+    for first_key in range(0, shape.end_key(last_row), tile_keys):
+        boundary = first_key + tile_keys > all_end
+        yield boundary, boundary and all_end < FEW_KEYS
+
+
+def prefill(shape):
+    """A block of four warps has 128 rows (64 for 256 dims) and takes 64 keys (32) at a time."""
+    rows, tile_keys = (64, 32) if shape.dim == 256 else (128, 64)
+    expected = Expected()
+    for first_row in range(0, shape.rows, rows):
+        block_rows = min(rows, shape.rows - first_row)
+        for boundary, few in tiles_of_a_block(shape, first_row, rows, tile_keys):
+            expected.add_tile(shape, rows, tile_keys, few)
+            expected.barriers += 4 * (2 if boundary else 1)
+        keys = up(shape.end_key(first_row + block_rows - 1), tile_keys) * tile_keys
+        expected.add_rows_and_keys(shape, block_rows, min(keys, shape.keys))
+        expected.global_write_sectors += up(block_rows * 4, SECTOR)
+    return of_heads(expected, shape.heads)
+
+
+def latency(shape):
+    """A block of four warps has 16 rows; a warp takes 64 keys (32, 16) at a time, on its own."""
+    rows, tile_keys = 16, {64: 64, 128: 32, 256: 16}[shape.dim]
+    expected = Expected()
+    for first_row in range(0, shape.rows, rows):
+        block_rows = min(rows, shape.rows - first_row)
+        for _, few in tiles_of_a_block(shape, first_row, rows, tile_keys):
+            expected.add_tile(shape, rows, tile_keys, few)
+        # Before Q is read, and before and after the warps' results lie in shared memory; a row's
+        # eight threads then weigh four warps each.
+        expected.barriers += 4 * 3
+        expected.exp2 += block_rows * 8 * 4
+        expected.add_rows_and_keys(shape, block_rows, shape.end_key(first_row + block_rows - 1))
+        expected.global_write_sectors += up(block_rows, 4)  # a warp joins four rows
+    return of_heads(expected, shape.heads)
+
+
+def of_heads(expected, heads):
+    return Expected(*(count * heads for count in dataclasses.astuple(expected)))
+
+
+SHAPES = [
+    Shape(heads=2, rows=128, keys=128, dim=64),
+    Shape(heads=1, rows=200, keys=328, dim=64),
+    Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
+    Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
+    Shape(heads=1, rows=144, keys=80, dim=128),
+    Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
+    Shape(heads=1, rows=72, keys=96, dim=256),
+    Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
+]
+
+
+class Sm80CountsTest(unittest.TestCase):
+    def expect(self, kernel, model):
+        for shape in SHAPES:
+            counts = emu(kernel, shape)["counts"]
+            for field in dataclasses.fields(Expected):
+                with self.subTest(shape=shape, count=field.name):
+                    self.assertEqual(counts[field.name], getattr(model(shape), field.name))
+
+    def test_prefill_does_what_its_tiles_need(self):
+        self.expect("sm80_prefill", prefill)
+
+    def test_latency_does_what_its_tiles_need(self):
+        self.expect("sm80_latency", latency)
+
+    def test_split_keys_are_multiplied_and_read_once(self):
+        shape = Shape(heads=1, rows=16, keys=2048, dim=64)
+        counts = emu("sm80_latency", shape)["counts"]
+        splits = 3  # as many blocks as the emulated GPU has multiprocessors
+        self.assertEqual(counts["launches"], 2)
+        self.assertEqual(counts["mma"], latency(shape).mma)
+        self.assertEqual(counts["bank_conflicts"], 0)
+        self.assertEqual(counts["wasted_sectors"], 0)
+        # Each split's result in FP32, the sums of a warp's four rows; then the answer, a sum a row.
+        self.assertEqual(counts["global_write_sectors"],
+                         splits * (shape.rows * shape.dim * 4 // SECTOR + shape.rows // 4) +
+                         shape.rows * shape.row_sectors() + shape.rows)
+
+    def test_heads_of_a_group_read_their_keys_once(self):
+        shape = Shape(heads=8, rows=1, keys=256, dim=64, kv_heads=1)
+        counts = emu("sm80_latency", shape)["counts"]
+        self.assertEqual(counts["blocks"], 1)
+        self.assertEqual(counts["global_read_sectors"],
+                         (shape.heads + 2 * shape.keys) * shape.row_sectors())
+        self.assertEqual(counts["mma"], products(16, 256, 64) + products(16, 64, 256))
+
+
+if __name__ == "__main__":
+    unittest.main()
