@@ -53,7 +53,7 @@ program: deps-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build --preset release --target flashcore -- --quiet
 
-test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross
+test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross test-python
 	@echo "make test: all passed"
 
 test-release: deps-test
