@@ -108,6 +108,14 @@ def test_explain_says_which_kernel_and_why_not_the_others():
     refusing = [k for k in said.kernels if not k.accepts]
     assert refusing and all(k.reason for k in refusing)
     assert f"{said.forward}: runs it" in str(said)
+    packed = {"cu_seqlens_q": np.int32([0, 3]), "cu_seqlens_kv": np.int32([0, 3])}
+    rows = draw(3, 2, 16)
+    reasons = [
+        {k.name: k.reason for k in flashcore.explain(rows, rows, rows, **packed, **more).kernels}
+        for more in ({}, {"batch_invariant": True})
+    ]
+    assert "batch_invariant forbids" in reasons[1]["cpu_plain_decode"]
+    assert "batch_invariant" not in reasons[0]["cpu_plain_decode"]
     double = x.astype("float64")
     assert flashcore.explain(double, double, double).forward == "reference"
 

@@ -73,8 +73,8 @@ def test_sdpa_refuses_what_pytorch_refuses(device):
     mask = torch.ones(5, 5, dtype=torch.bool, device=device)
     for arguments in [
         (q, k, k),  # grouped heads without enable_gqa
-        (q, q.half(), q),
-        (q, q.half(), q.half()),
+        (q, q.double(), q),
+        (q, q.double(), q.double()),
         (q, q, q, mask.int()),
         (q, q[..., :4], q),
     ]:
@@ -119,11 +119,17 @@ def test_fp8(device, name):
     except (BufferError, RuntimeError) as refusal:
         pytest.skip(str(refusal))  # PyTorch before 2.10 does not export FP8
     scales = {"q_scale": torch.tensor(2.0, device=device),
-              "k_scale": torch.tensor([0.5, 2.0], device=device)}  # fmt: skip
+              "k_scale": torch.tensor([0.5, 2.0], device=device),
+              "v_scale": torch.tensor([[3.0, 1.0]], device=device)}  # fmt: skip
     out = on(device, lambda: flashcore.attention(q, k, v, **scales))
     assert out.dtype == torch.bfloat16
     scaled_k = k.float() * scales["k_scale"][:, None, None]
-    close(out, expected_sdpa(q.float() * 2, scaled_k, v.float()))
+    scaled_v = v.float() * scales["v_scale"][..., None, None]
+    close(out, expected_sdpa(q.float() * 2, scaled_k, scaled_v))
+    scales["k_scale"] = torch.rand(1, 2, 3, device=device) + 0.5  # 9 rows in blocks of 4
+    out = flashcore.attention(q, k, v, scale_block=4, **scales)
+    scaled_k = k.float() * scales["k_scale"].repeat_interleave(4, -1)[..., :9, None]
+    close(out, expected_sdpa(q.float() * 2, scaled_k, scaled_v))
 
 
 def test_a_model_that_attends_can_be_copied_and_pickled():

@@ -59,17 +59,31 @@ def test_tensors_on_two_devices():
         flashcore.attention(q, q.cpu(), q)
 
 
-def test_cuda_graph_and_stream():
+def qkv_on_a_gpu(rows=512):
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
-    q, k, v = (draw(1, 8, 512, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    q, k, v = (draw(1, 8, n, 64, device="cuda") for n in (rows, 2048, 2048))
     served(lambda: flashcore.attention(q, k, v))
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
+    torch.cuda.synchronize()
+    return q, k, v
+
+
+def test_a_call_is_queued_in_the_current_stream_and_not_waited_for():
+    q, k, v = qkv_on_a_gpu()
+    other, stream = torch.randn_like(q), torch.cuda.Stream()
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)  # cycles, 0.1 s: then q changes, and then the call may run
+        q.copy_(other)
         aside = flashcore.attention(q, k, v)
-    torch.cuda.current_stream().wait_stream(stream)
-    close(aside, expected_sdpa(q, k, v))
+    assert not stream.query()
+    torch.cuda.synchronize()
+    close(aside, expected_sdpa(other, k, v))
+
+
+@pytest.mark.parametrize("rows", [512, 1])  # one row has its keys split, which needs a workspace
+def test_cuda_graph(rows):
+    q, k, v = qkv_on_a_gpu(rows)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = flashcore.attention(q, k, v)

@@ -74,8 +74,11 @@ def test_compile_has_no_graph_break(device):
     found = compiled(every_way)(q, k, v)
     close(found, expected)
     weights = torch.rand_like(found)
-    for a, b in zip(torch.autograd.grad((found * weights).sum(), (q, k, v), retain_graph=True),
-                    torch.autograd.grad((expected * weights).sum(), (q, k, v))):  # fmt: skip
+
+    def gradients(out):
+        return torch.autograd.grad((out * weights).sum(), (q, k, v))
+
+    for a, b in zip(on(device, lambda: gradients(found)), on(device, lambda: gradients(expected))):
         close(a, b)
 
 
@@ -108,7 +111,7 @@ def test_compiled_dropout_draws_a_new_seed_each_call():
 
 
 def test_autocast(device):
-    q, k, v = (draw(1, 2, 9, 16, device=device) for _ in range(3))
+    q, k, v = (draw(1, 2, 9, 16, device=device, dtype=torch.float32) for _ in range(3))
     for dtype in (torch.bfloat16, torch.float16):
         with torch.autocast(device, dtype=dtype):
             for call in (fc.attention, fc.scaled_dot_product_attention):
@@ -140,7 +143,7 @@ def test_pytorchs_own_calls_are_routed(device, monkeypatch, fallback):
     monkeypatch.setattr(_sdpa, "eager", lambda *tensors: False)
     monkeypatch.setattr(_sdpa, "_sdpa", lambda *a: calls.append(1) or inner(*a))
     q, x = draw(1, 2, 9, 16, device=device), draw(2, 5, 16, device=device)
-    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).to(device)
+    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).to(x)
     expected = layer(x, x, x, need_weights=False)[0]
     with fc.sdpa_by_flashcore(fallback):
         on(device, lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q))
