@@ -119,30 +119,45 @@ def test_strides_are_read_in_place(rng, name):
     close(out, truth.attention(q, k, v, causal=True)[0])
 
 
-class WithOffset:
-    """An array whose first element lies past the address that it gives, as DLPack allows."""
+class Altered:
+    """An array whose DLPack capsule is not as NumPy makes it."""
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, array, alter, **keywords):
+        self.array, self.alter, self.keywords = array, alter, keywords
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
 
     def __dlpack__(self):
-        capsule = self.array.__dlpack__()
+        capsule = self.array.__dlpack__(**self.keywords)
         find = ctypes.pythonapi.PyCapsule_GetPointer
         find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        words = ctypes.cast(find(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_int64))
-        assert words[0] == self.array.ctypes.data and words[5] == 0
-        words[0], words[5] = words[0] - 64, 64  # data, byte_offset
+        name = b"dltensor_versioned" if self.keywords else b"dltensor"
+        self.alter(ctypes.cast(find(capsule, name), ctypes.POINTER(ctypes.c_int64)))
         return capsule
 
 
 def test_byte_offsets_are_added(rng):
     q, k, v = (draw(rng, 2, 3, 11, 8) for _ in range(3))
     out = np.empty_like(q)
-    flashcore.attention(*(WithOffset(x) for x in (q, k, v)), out=out)
+
+    def begin_earlier(words):
+        assert words[0] == q.ctypes.data and words[5] == 0
+        words[0], words[5] = words[0] - 64, 64  # data, byte_offset
+
+    flashcore.attention(Altered(q, begin_earlier), k, v, out=out)
     close(out, truth.attention(q, k, v)[0])
+
+
+@exports_read_only
+def test_a_later_dlpack_is_refused(rng):
+    q = draw(rng, 2, 3, 11, 8)
+
+    def become_version_2(words):
+        words[0] = 2
+
+    with pytest.raises(BufferError, match="q comes as DLPack 2; known is 1"):
+        flashcore.attention(Altered(q, become_version_2, max_version=(1, 0)), q, q, out=q + 0)
 
 
 @exports_read_only

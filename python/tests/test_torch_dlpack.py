@@ -1,5 +1,9 @@
 """The ways that tensors come in and go out: capsules, the C exchange, streams, CUDA graphs."""
 
+import contextlib
+import gc
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -49,6 +53,32 @@ def test_without_the_c_exchange(device):
     out = on(device, lambda: flashcore.attention(q, k, v, causal=True))
     close(out.as_subclass(torch.Tensor), expected_sdpa(q, k, v, is_causal=True))
     assert _frameworks.adapt(Old)[2] is not None
+
+
+def test_nothing_is_leaked(device):
+    q, k, v = (draw(1, 1, 3, 8, device=device) for _ in range(3))  # one head: one thread
+    turned, out = draw(1, 2, 3, 8, device=device).transpose(1, 2), torch.empty_like(q)
+
+    def every_way():
+        flashcore.attention(q, k, v, return_lse=True)
+        flashcore.attention(turned, turned, turned[..., :4])
+        flashcore.attention(q, k, v, out=out)
+        with contextlib.suppress(ValueError):
+            flashcore.attention(q, k, v, softcap=-1.0)
+
+    def count():
+        gc.collect()
+        constants = (sys.getrefcount(thing) for thing in (None, True, False, out, q))
+        return sys.getallocatedblocks(), *constants
+
+    on(device, every_way)
+    for _ in range(100):  # until all that is kept is there
+        every_way()
+    before = count()
+    for _ in range(1000):
+        every_way()
+    # Python's own stores come and go by hundreds.
+    assert all(now - then < 500 for now, then in zip(count(), before)), (before, count())
 
 
 def test_tensors_on_two_devices():
