@@ -103,6 +103,9 @@ def test_backward_refuses_what_does_not_belong_together():
         flashcore.attention_backward(X[..., :4], X, X, X, out, lse)
     with pytest.raises(ValueError, match="need the bias"):
         flashcore.attention_backward(X, X, X, X, out, lse, return_dbias=True)
+    with pytest.raises(ValueError, match="bias must be dense for its gradient"):
+        bias = np.ones((5, 10), "float32")[:, ::2]
+        flashcore.attention_backward(X, X, X, X, out, lse, bias=bias, return_dbias=True)
 
 
 def test_tensors_on_two_devices():

@@ -120,16 +120,25 @@ def test_explain_says_which_kernel_and_why_not_the_others():
     assert flashcore.explain(double, double, double).forward == "reference"
 
 
+def run_with_kernel(name, program):
+    """What the program says of x, and of errors, when the environment forces that kernel."""
+    program = f"import numpy as np, flashcore; x = np.ones((1, 1, 40, 4), 'float32'); {program}"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "FLASHCORE_KERNEL": name},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_a_kernel_can_be_forced_by_the_environment():
-    program = (
-        "import numpy as np, flashcore; x = np.ones((1, 1, 2, 4), 'float32');"
-        "print(flashcore.explain(x, x, x).forward)"
-    )
-    environment = {**os.environ, "FLASHCORE_KERNEL": "reference"}
-    said = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    said = run_with_kernel("reference", "print(flashcore.explain(x, x, x).forward)")
     assert said.stdout.strip() == "reference"
+
+
+def test_what_no_kernel_can_do_is_not_implemented():
+    said = run_with_kernel("cpu_plain_decode", "flashcore.attention(x, x, x)")
+    assert "NotImplementedError: " in said.stderr and "for at most 16 query rows" in said.stderr
 
 
 def test_info():

@@ -60,12 +60,16 @@ def test_sdpa_is_pytorchs(device, shape, mask_kind, dtype):
 
 
 # PyTorch itself makes NaN of a causal mask with scale 0.
-@pytest.mark.parametrize("causal, scale", [(False, None), (True, None), (True, 0.5), (False, 0.0)])
+@pytest.mark.parametrize("causal, scale", [(False, 0.3), (True, None), (True, 0.5), (False, 0.0)])
 def test_sdpa_grouped_heads_and_scale(device, causal, scale):
     q, k, v = (draw(2, heads, 9, 16, device=device) for heads in (6, 2, 2))
     options = {"is_causal": causal, "scale": scale, "enable_gqa": True}
     out = on(device, lambda: fc.scaled_dot_product_attention(q, k, v, **options))
     close(out, expected_sdpa(q, k, v, **options))
+    if not causal:
+        mask = half_gone((9, 9), device)
+        out = fc.scaled_dot_product_attention(q, k, v, mask, **options)
+        close(out, expected_sdpa(q, k, v, mask, **options))
 
 
 def test_sdpa_refuses_what_pytorch_refuses(device):
