@@ -72,6 +72,28 @@ def test_sdpa_grouped_heads_and_scale(device, causal, scale):
         close(out, expected_sdpa(q, k, v, mask, **options))
 
 
+def test_sdpa_mask_of_fewer_dimensions(device):
+    q, k, v = (draw(2, 2, 3, n, 8, device=device) for n in (5, 7, 7))
+    mask = half_gone((2, 3, 5, 7), device)
+    out = on(device, lambda: fc.scaled_dot_product_attention(q, k, v, mask))
+    close(out, expected_sdpa(q, k, v, mask))
+
+
+def test_sdpa_drops_as_many_weights_as_it_is_told(device):
+    nothing = torch.zeros(1, 1, 64, 64, device=device, dtype=torch.float16)
+    eye = torch.eye(64, device=device, dtype=torch.float16)[None, None]
+    options = {"dropout_p": 0.25}
+    out = on(device, lambda: fc.scaled_dot_product_attention(nothing, nothing, eye, **options))
+    assert 0.21 < (out == 0).float().mean() < 0.29  # of 4096: six standard deviations
+    assert out.max() == pytest.approx(1 / 64 / 0.75, rel=1e-2)
+
+
+def test_sdpa_of_nested_tensors_is_refused():
+    q = torch.nested.nested_tensor([torch.ones(2, 3, 8), torch.ones(2, 4, 8)])
+    with pytest.raises(NotImplementedError, match="nested tensors are packed sequences"):
+        fc.scaled_dot_product_attention(q, q, q)
+
+
 def test_sdpa_refuses_what_pytorch_refuses(device):
     q, k = draw(1, 6, 5, 8, device=device), draw(1, 2, 5, 8, device=device)
     mask = torch.ones(5, 5, dtype=torch.bool, device=device)
@@ -153,8 +175,10 @@ def test_a_model_that_attends_can_be_copied_and_pickled():
 def test_every_combination_of_flags_agrees_with_the_operator():
     """The way around the operator (eager) and the operator itself give the same bits."""
     q, k, v = (draw(2, 4, 7, 8, device="cpu") for _ in range(3))
-    for causal, window, softcap in itertools.product([False, True], [None, (2, 0)], [None, 3.0]):
-        options = {"causal": causal, "window": window, "softcap": softcap}
+    windows = [None, (2, 0), (None, 0), (3, None)]
+    others = [{"softcap": 3.0}, {"dropout_p": 0.5, "dropout_seed": 3, "dropout_offset": 5}]
+    for causal, window, more in itertools.product([False, True], windows, others):
+        options = {"causal": causal, "window": window, **more}
         eager = fc.attention(q, k, v, **options)
         by_operator = fc.attention(q.clone().requires_grad_(), k, v, **options)
         assert torch.equal(eager, by_operator)

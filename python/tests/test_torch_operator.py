@@ -124,6 +124,21 @@ def test_autocast(device):
     assert q.grad.dtype == torch.float32
 
 
+def test_dispatch_modes_see_the_operator():
+    seen = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    q = draw(1, 2, 5, 8, device="cpu")
+    with Watch():
+        fc.attention(q, q, q)
+        fc.scaled_dot_product_attention(q, q, q)
+    assert seen.count(torch.ops.flashcore.attention.default) == 2
+
+
 def test_vmap_and_fake_tensors_are_told_not_crashed():
     q = draw(2, 1, 2, 5, 8, device="cpu")
     with pytest.raises(RuntimeError):
