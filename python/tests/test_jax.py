@@ -96,6 +96,13 @@ def test_gradients(rng):
             close(a, np.asarray(b), 1e-4)
 
 
+def test_dropout_is_that_of_every_other_framework(rng):
+    x = draw(rng, 1, 2, 20, 8)
+    options = {"dropout_p": 0.5, "dropout_seed": 3, "dropout_offset": 5}
+    array = np.asarray(x)
+    close(flashcore.attention(x, x, x, **options), flashcore.attention(*[array] * 3, **options))
+
+
 def test_vmap(rng):
     x = draw(rng, 3, 1, 2, 5, 8)
     found = jax.vmap(lambda y: flashcore.attention(y, y, y))(x)

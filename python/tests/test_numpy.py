@@ -174,6 +174,14 @@ def test_the_result_keeps_the_order_of_q(rng):
     assert narrow.swapaxes(1, 2).flags.c_contiguous
 
 
+def test_the_result_is_a_plain_array(rng, tmp_path):
+    x = np.memmap(tmp_path / "x", "float32", "w+", shape=(1, 2, 5, 8))
+    x[:] = draw(rng, *x.shape)
+    out = flashcore.attention(x, x, x)
+    assert type(out) is np.ndarray
+    close(out, truth.attention(x, x, x)[0])
+
+
 def test_bshd(rng):
     q, k, v = draw(rng, 2, 9, 4, 8), draw(rng, 2, 13, 2, 8), draw(rng, 2, 13, 2, 6)
     out, lse = flashcore.attention(q, k, v, layout="bshd", causal=True, return_lse=True)

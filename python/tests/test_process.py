@@ -103,7 +103,7 @@ def test_functions_and_answers_can_be_pickled():
 def test_explain_says_which_kernel_and_why_not_the_others():
     x = draw(1, 2, 40, 16)
     said = flashcore.explain(x, x, x, causal=True)
-    assert said.forward.startswith("cpu_")
+    assert said.forward.startswith("cpu_") and said.backward.endswith("_backward")
     assert [k.name for k in said.kernels] == [k.name for k in flashcore.kernels()]
     refusing = [k for k in said.kernels if not k.accepts]
     assert refusing and all(k.reason for k in refusing)
