@@ -53,7 +53,7 @@ program: deps-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build --preset release --target flashcore -- --quiet
 
-test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross
+test: test-release test-clang test-sanitizers test-threads test-fuzz test-cross test-python
 	@echo "make test: all passed"
 
 test-release: deps-test
@@ -91,7 +91,7 @@ wheel: build/venv-wheel/ready
 		--wheel-dir build/dist build/dist-local/*.whl
 	build/venv-wheel/bin/abi3audit --strict --summary build/dist/*.whl
 
-test-python: wheel build/venv-test/ready
+test-python: deps-test wheel build/venv-test/ready
 	build/venv-test/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 		build/dist/*.whl
 	build/venv-test/bin/ruff check --no-cache python examples bench/overhead.py

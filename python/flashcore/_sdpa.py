@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
                 diagonal="top_left",
                 grouped=enable_gqa,
             )
-        except (NotImplementedError, ValueError, TypeError):
+        except (RuntimeError, ValueError, TypeError, BufferError):
             pass  # told below, or a shape that has to be broadcast first
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if has_torch_function((query, key, value)):

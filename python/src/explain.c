@@ -65,15 +65,12 @@ PyObject *describe(PyObject *module, PyObject *const *given, Py_ssize_t count, P
     call c;
     PyObject *description = NULL;
     if (state_problem(&c, given, count, names) == 0) {
-        fc_context *context;
-        cached_plan *taken = NULL;
-        fc_status status = context_of(c.views[P_q].device, &context);
-        if (status == FC_OK)
-            status = plan_take(context, &c.problem, &taken);
+        cached_plan *taken;
+        const fc_status status = plan_take(c.views[P_q].device, &c.problem, &taken);
         description = status == FC_OK ? PyBytes_FromStringAndSize((const char *)&c.problem,
                                                                   (Py_ssize_t)sizeof c.problem)
                                       : raise_status(status);
-        if (taken)
+        if (status == FC_OK)
             plan_release(taken);
     }
     call_close(&c);

@@ -178,11 +178,8 @@ static xla_error *execute(xla_run *run)
     xla_error *error = run->device.type == DL_CUDA ? find_gpu(run) : NULL;
     if (error)
         return error;
-    fc_context *context;
-    cached_plan *taken = NULL;
-    fc_status status = context_of(run->device, &context);
-    if (status == FC_OK)
-        status = plan_take(context, &run->problem, &taken);
+    cached_plan *taken;
+    const fc_status status = plan_take(run->device, &run->problem, &taken);
     if (status != FC_OK)
         return fail_with(run->frame, status);
     error =

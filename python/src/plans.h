@@ -13,14 +13,16 @@ fc_status context_of(dl_device device, fc_context **context);
 
 typedef struct cached_plan {
     fc_attention problem;
-    fc_context *context;
+    dl_device device;
     fc_plan *plan;
     int users;
     bool in_cache;
 } cached_plan;
 
-/* Taken plans stay alive until they are released, in the cache or not. */
-fc_status plan_take(fc_context *context, const fc_attention *problem, cached_plan **taken);
+/* Taken plans stay alive until they are released, in the cache or not. plan_find gives NULL for
+ * what is not there yet; plan_take makes it, which may take a while. */
+cached_plan *plan_find(dl_device device, const fc_attention *problem);
+fc_status plan_take(dl_device device, const fc_attention *problem, cached_plan **taken);
 void plan_release(cached_plan *taken);
 
 /* Host memory for one run on the CPU; blocks are kept for the next. NULL: no memory. */

@@ -7,7 +7,8 @@
 /* Sets the exception that belongs to the status, with the library's sentence; returns NULL. */
 PyObject *raise_status(fc_status status);
 
-/* gradients is NULL in the forward direction. Python's lock is open during the run. */
+/* gradients is NULL in the forward direction. Python's lock is open during the run, unless that is
+ * over sooner. */
 int run_call(call *c, const fc_gradients *gradients);
 
 extern const signature forward_signature;

@@ -8,6 +8,9 @@ import zlib
 import numpy as np
 import pytest
 
+# JAX_PLATFORMS=cuda,cpu lets JAX have the GPU, for which most of its tests ask too much yet.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
 # What a test run must not skip: FLASHCORE_REQUIRE=torch,jax makes their absence a failure.
 REQUIRED = [name for name in os.environ.get("FLASHCORE_REQUIRE", "").split(",") if name]
 

@@ -1,6 +1,8 @@
 """Bad input gets a Python exception with a sentence, and never a crash."""
 
+import gc
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -45,6 +47,9 @@ def test_the_librarys_own_sentence():
         (ValueError, "layout = 'sbhd' is not known", (X, X, X), {"layout": "sbhd"}),
         (ValueError, "diagonal = 3 is not known", (X, X, X), {"diagonal": 3}),
         (TypeError, "window = 5 is not (left, right)", (X, X, X), {"window": 5}),
+        (TypeError, "an integer", (X, X, X), {"window": ("all", None)}),
+        (TypeError, "must be real number", (X, X, X), {"scale": "large"}),
+        (TypeError, "an integer", (X, X, X), {"dropout_seed": 1.5}),
         (ValueError, "window_right = 3 contradicts causal", (X, X, X),
          {"causal": True, "window": (None, 3)}),
         (ValueError, "mask does not broadcast", (X, X, X), {"mask": np.ones((3, 5), bool)}),
@@ -55,6 +60,8 @@ def test_the_librarys_own_sentence():
          (X, X, np.lib.stride_tricks.as_strided(X, X.shape, (640, 160, 32, 0))), {}),
         (ValueError, "sinks must be a dense f32 vector of 4", (X, X, X),
          {"sinks": np.ones(3, "f4")}),
+        (ValueError, "sinks must be a dense f32 vector of 4", (X, X, X),
+         {"sinks": np.ones(8, "f4")[::2]}),
         (ValueError, "kv_lengths must be a dense int32 vector of 2", (X, X, X),
          {"kv_lengths": np.ones(2, "int64")}),
         (ValueError, "kv_lengths[1] = 9 is out of range", (X, X, X),
@@ -85,6 +92,8 @@ def test_a_packed_problem_that_does_not_fit():
     cu = np.int32([0, 2, 6])
     refused(ValueError, "cu_q[2] = 6 is past the tensor's 5 rows", rows, rows, rows,
             cu_seqlens_q=cu, cu_seqlens_kv=cu)  # fmt: skip
+    refused(ValueError, "cu_kv[2] = 6 is past the tensor's 5 rows", rows, rows, rows,
+            cu_seqlens_q=np.int32([0, 2, 5]), cu_seqlens_kv=cu)  # fmt: skip
     refused(ValueError, "q has 4 dimensions; packed ones have 3", X, X, X, cu_seqlens_q=cu)
 
 
@@ -94,16 +103,56 @@ def test_backward_refuses_what_does_not_belong_together():
         flashcore.attention_backward(X[..., :4], X, X, X, out, lse)
     with pytest.raises(ValueError, match="need the bias"):
         flashcore.attention_backward(X, X, X, X, out, lse, return_dbias=True)
+    with pytest.raises(ValueError, match="bias must be dense for its gradient"):
+        bias = np.ones((5, 10), "float32")[:, ::2]
+        flashcore.attention_backward(X, X, X, X, out, lse, bias=bias, return_dbias=True)
+
+
+def test_tensors_on_two_devices():
+    """Described, not there: explain() takes a tensor's shape, type and device for it."""
+    here, there = ((1, 2, 9, 16), "f16", "cpu"), ((1, 2, 9, 16), "f16", "cuda")
+    with pytest.raises(ValueError, match="v is on cuda:0, but q is on the CPU"):
+        flashcore.explain(here, here, there)
+
+
+class Legacy:
+    """Speaks DLPack as before its version 1."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
 
 
 def test_nothing_is_leaked_by_refusals_or_calls():
-    import sys
+    x = np.ones((1, 1, 3, 4), "float32")  # one head: one thread
+    turned, out = np.ones((1, 2, 3, 4), "float32").swapaxes(1, 2), np.empty_like(x)
+    legacy = Legacy(x)
 
-    x = np.ones((1, 1, 2, 4), "float32")
-    for _ in range(3):
-        before = sys.getrefcount(x)
-        for _ in range(100):
-            flashcore.attention(x, x, x, return_lse=True)
-            with pytest.raises(ValueError):
-                flashcore.attention(x, x, x, softcap=-1.0)
-        assert sys.getrefcount(x) == before
+    def every_way():
+        made, lse = flashcore.attention(x, x, x, return_lse=True)
+        flashcore.attention_backward(x, x, x, x, made, lse)
+        flashcore.attention(turned, turned, turned[..., :2])
+        flashcore.attention(legacy, legacy, legacy, out=out, lse=lse, causal=True)
+        for wrong in ({"softcap": -1.0}, {"bias": x}, {"out": x}):
+            try:
+                flashcore.attention(x, x, x, **wrong)
+            except ValueError:
+                pass
+
+    def count():
+        gc.collect()
+        constants = (sys.getrefcount(thing) for thing in (None, True, False, out, x))
+        return sys.getallocatedblocks(), *constants
+
+    for _ in range(100):  # until all that is kept is there
+        every_way()
+    before = count()
+    for _ in range(1000):
+        every_way()
+    # Python's own stores come and go by hundreds.
+    assert all(now - then < 500 for now, then in zip(count(), before)), (before, count())

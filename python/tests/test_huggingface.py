@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", minversion="4.53")
 
 import flashcore.huggingface  # noqa: E402
+from torch_tools import close, draw, expected_sdpa  # noqa: E402
 
 SIZES = dict(
     vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
@@ -102,6 +103,31 @@ def test_gradients(both_ways):
     for name, gradient in expected.items():
         allowed = 1e-4 * max(gradient.abs().max().item(), 1e-3)
         torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=allowed, msg=name)
+
+
+def attend(q, k, v, **options):
+    out, _ = flashcore.huggingface.attention_forward(torch.nn.Module(), q, k, v, **options)
+    return out.transpose(1, 2)
+
+
+def test_calls_without_a_mask():
+    """Causal from the upper-left corner, but one row sees everything."""
+    q, k, v = (draw(2, 3, n, 16, device="cpu") for n in (5, 9, 9))
+    close(attend(q, k, v), expected_sdpa(q, k, v, is_causal=True))
+    close(attend(q, k, v, is_causal=False), expected_sdpa(q, k, v))
+    close(attend(q[:, :, :1], k, v), expected_sdpa(q[:, :, :1], k, v))
+
+
+def test_position_bias_is_added_to_a_mask_of_numbers():
+    q, k, v = (draw(2, 3, n, 16, device="cpu") for n in (5, 9, 9))
+    mask, bias = draw(2, 1, 5, 9, device="cpu"), draw(1, 3, 5, 9, device="cpu")
+    found = attend(q, k, v, attention_mask=mask, position_bias=bias)
+    close(found, expected_sdpa(q, k, v, mask + bias))
+
+
+def test_dropout():
+    q, k, v = (draw(2, 3, 9, 16, device="cpu") for _ in range(3))
+    assert not torch.equal(attend(q, k, v, dropout=0.5), attend(q, k, v, dropout=0.5))
 
 
 def test_any_other_name_leaves_transformers_alone():

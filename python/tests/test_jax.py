@@ -11,6 +11,12 @@ import jax.numpy as jnp  # noqa: E402
 import flashcore  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 def draw(rng, *shape, dtype=jnp.float32):
     return jnp.asarray(rng.standard_normal(shape), dtype)
 
@@ -90,6 +96,13 @@ def test_gradients(rng):
             close(a, np.asarray(b), 1e-4)
 
 
+def test_dropout_is_that_of_every_other_framework(rng):
+    x = draw(rng, 1, 2, 20, 8)
+    options = {"dropout_p": 0.5, "dropout_seed": 3, "dropout_offset": 5}
+    array = np.asarray(x)
+    close(flashcore.attention(x, x, x, **options), flashcore.attention(*[array] * 3, **options))
+
+
 def test_vmap(rng):
     x = draw(rng, 3, 1, 2, 5, 8)
     found = jax.vmap(lambda y: flashcore.attention(y, y, y))(x)
@@ -104,3 +117,23 @@ def test_errors_are_told(rng):
         flashcore.attention(x, x, x, out=x)
     with pytest.raises(Exception, match=r"kv_lengths\[0\] = 9 is out of range"):
         flashcore.attention(x, x, x, kv_lengths=jnp.asarray([9], jnp.int32)).block_until_ready()
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float16", 4e-3), ("bfloat16", 3e-2)])
+def test_on_a_gpu(rng, dtype, tolerance):
+    try:
+        gpu = jax.devices("gpu")[0]
+    except RuntimeError as refusal:
+        pytest.skip(str(refusal))
+    with jax.default_device(gpu):
+        q, k, v = (draw(rng, 2, h, 70, 64, dtype=dtype) for h in (4, 2, 2))
+        outs = [
+            flashcore.attention(q, k, v, causal=True),
+            jax.jit(lambda q, k, v: flashcore.attention(q, k, v, causal=True))(q, k, v),
+        ]
+    expected = truth.attention(
+        *(np.asarray(x.astype(jnp.float32)) for x in (q, k, v)), causal=True
+    )[0]
+    for out in outs:
+        assert out.devices() == q.devices()
+        close(out, expected, tolerance)

@@ -1,5 +1,7 @@
 """flashcore.attention on NumPy arrays, held to truth.py: every parameter, every layout."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -52,10 +54,11 @@ def test_out_and_lse(rng, dtype, batch, heads, kv_heads, rows, keys, dim, value_
         {"window": (2, 1), "diagonal": "top_left"},
         {"softcap": 1.5},
         {"alibi": np.float32([0.5, 0.25, 0.125, 1.0])},
-        {"alibi": np.float32([[0.5, 0.25, 0.125, 1.0], [1, 2, 3, 4]]), "causal": True},
+        {"alibi": np.float32([[0.5, 0.25, 0.125, 1.0, 9], [1, 2, 3, 4, 9]])[:, :4], "causal": True},
         {"sinks": np.float32([0.0, 1.0, -1.0, 3.0])},
         {"kv_lengths": np.int32([5, 0])},
         {"kv_lengths": np.int32([13, 9]), "causal": True},
+        {"kv_lengths": np.int32([13, 9]), "causal": True, "diagonal": "top_left"},
         {"batch_invariant": True},
     ],
     ids=str,
@@ -77,6 +80,15 @@ def test_bias_and_mask_broadcast(rng, shape, dtype):
         options = {"mask": (rng.random(shape) < 0.6).astype(dtype)}
     else:
         options = {"bias": draw(rng, *shape, dtype=dtype)}
+    close(flashcore.attention(q, k, v, **options), truth.attention(q, k, v, **options)[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool"])
+def test_bias_and_mask_are_read_in_place(rng, dtype):
+    q, k, v = draw(rng, 2, 4, 9, 8), draw(rng, 2, 4, 13, 8), draw(rng, 2, 4, 13, 8)
+    numbers = draw(rng, 13, 2, 9, 4, 2)[..., 0].transpose(1, 3, 2, 0)
+    options = {"mask": numbers < 0.5} if dtype == "bool" else {"bias": numbers}
+    assert numbers.strides[3] > numbers.itemsize
     close(flashcore.attention(q, k, v, **options), truth.attention(q, k, v, **options)[0])
 
 
@@ -107,6 +119,47 @@ def test_strides_are_read_in_place(rng, name):
     close(out, truth.attention(q, k, v, causal=True)[0])
 
 
+class Altered:
+    """An array whose DLPack capsule is not as NumPy makes it."""
+
+    def __init__(self, array, alter, **keywords):
+        self.array, self.alter, self.keywords = array, alter, keywords
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self):
+        capsule = self.array.__dlpack__(**self.keywords)
+        find = ctypes.pythonapi.PyCapsule_GetPointer
+        find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        name = b"dltensor_versioned" if self.keywords else b"dltensor"
+        self.alter(ctypes.cast(find(capsule, name), ctypes.POINTER(ctypes.c_int64)))
+        return capsule
+
+
+def test_byte_offsets_are_added(rng):
+    q, k, v = (draw(rng, 2, 3, 11, 8) for _ in range(3))
+    out = np.empty_like(q)
+
+    def begin_earlier(words):
+        assert words[0] == q.ctypes.data and words[5] == 0
+        words[0], words[5] = words[0] - 64, 64  # data, byte_offset
+
+    flashcore.attention(Altered(q, begin_earlier), k, v, out=out)
+    close(out, truth.attention(q, k, v)[0])
+
+
+@exports_read_only
+def test_a_later_dlpack_is_refused(rng):
+    q = draw(rng, 2, 3, 11, 8)
+
+    def become_version_2(words):
+        words[0] = 2
+
+    with pytest.raises(BufferError, match="q comes as DLPack 2; known is 1"):
+        flashcore.attention(Altered(q, become_version_2, max_version=(1, 0)), q, q, out=q + 0)
+
+
 @exports_read_only
 def test_expanded_keys_are_read_in_place(rng):
     q, k = draw(rng, 3, 4, 5, 8), draw(rng, 1, 1, 7, 8)
@@ -121,6 +174,14 @@ def test_the_result_keeps_the_order_of_q(rng):
     assert narrow.swapaxes(1, 2).flags.c_contiguous
 
 
+def test_the_result_is_a_plain_array(rng, tmp_path):
+    x = np.memmap(tmp_path / "x", "float32", "w+", shape=(1, 2, 5, 8))
+    x[:] = draw(rng, *x.shape)
+    out = flashcore.attention(x, x, x)
+    assert type(out) is np.ndarray
+    close(out, truth.attention(x, x, x)[0])
+
+
 def test_bshd(rng):
     q, k, v = draw(rng, 2, 9, 4, 8), draw(rng, 2, 13, 2, 8), draw(rng, 2, 13, 2, 6)
     out, lse = flashcore.attention(q, k, v, layout="bshd", causal=True, return_lse=True)
@@ -131,19 +192,21 @@ def test_bshd(rng):
     close(lse, expected_lse)
 
 
-def test_packed_sequences(rng):
+@pytest.mark.parametrize("diagonal", ["bottom_right", "top_left"])
+def test_packed_sequences(rng, diagonal):
     lengths_q, lengths_kv = [3, 0, 5], [4, 2, 5]
     cu_q, cu_kv = (np.int32(np.cumsum([0, *n])) for n in (lengths_q, lengths_kv))
     q, k, v = draw(rng, 8, 4, 16), draw(rng, 11, 2, 16), draw(rng, 11, 2, 16)
-    packed = {"cu_seqlens_q": cu_q, "cu_seqlens_kv": cu_kv}
-    out, lse = flashcore.attention(q, k, v, causal=True, return_lse=True, **packed)
-    longest = flashcore.attention(q, k, v, causal=True, max_seqlen_q=5, max_seqlen_kv=5, **packed)
+    rule = {"causal": True, "diagonal": diagonal}
+    packed = {"cu_seqlens_q": cu_q, "cu_seqlens_kv": cu_kv, **rule}
+    out, lse = flashcore.attention(q, k, v, return_lse=True, **packed)
+    longest = flashcore.attention(q, k, v, max_seqlen_q=5, max_seqlen_kv=5, **packed)
     np.testing.assert_array_equal(out, longest)
     assert lse.shape == (4, 8)
     for i in range(3):
         rows, keys = slice(cu_q[i], cu_q[i + 1]), slice(cu_kv[i], cu_kv[i + 1])
         parts = [x.swapaxes(0, 1)[None] for x in (q[rows], k[keys], v[keys])]
-        expected, expected_lse = truth.attention(*parts, causal=True)
+        expected, expected_lse = truth.attention(*parts, **rule)
         close(out[rows], expected[0].swapaxes(0, 1))
         close(lse[:, rows], expected_lse[0])
 
@@ -151,7 +214,8 @@ def test_packed_sequences(rng):
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 def test_paged_keys(rng, layout):
     k, v = draw(rng, 6, 2, 4, 16), draw(rng, 6, 2, 4, 16)  # 6 pages of 4 rows
-    table, lengths = np.int32([[5, 0, 3], [2, 1, 4]]), np.int32([9, 12])
+    table = np.int32([[5, 0, 3, 99], [2, 1, 4, 99]])[:, :3]  # its rows lie apart
+    lengths = np.int32([9, 12])
     q = draw(rng, 2, 4, 1, 16)
 
     def dense(pages):
@@ -167,7 +231,7 @@ def test_paged_keys(rng, layout):
 def test_out_and_lse_are_written_where_they_are(rng):
     q, k, v = (draw(rng, 2, 3, 11, 8) for _ in range(3))
     out = np.full((2, 3, 22, 8), np.nan, "float32")[:, :, ::2]
-    lse = np.full((2, 3, 11), np.nan, "float32")
+    lse = np.full((3, 2, 7, 22), np.nan, "float32").swapaxes(0, 1)[:, :, 3, ::2]
     assert flashcore.attention(q, k, v, out=out, lse=lse) is out
     expected, expected_lse = truth.attention(q, k, v)
     close(out, expected)
@@ -204,6 +268,8 @@ def test_dropout_repeats_with_its_seed(rng):
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
+    later = flashcore.attention(q, k, v, dropout_p=0.5, dropout_seed=1, dropout_offset=7)
+    assert not np.array_equal(first, later)
     ones = flashcore.attention(q, k, np.ones_like(v), dropout_p=0.5, dropout_seed=1)
     assert 0.8 < ones.mean() < 1.2
 

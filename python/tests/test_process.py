@@ -103,25 +103,42 @@ def test_functions_and_answers_can_be_pickled():
 def test_explain_says_which_kernel_and_why_not_the_others():
     x = draw(1, 2, 40, 16)
     said = flashcore.explain(x, x, x, causal=True)
-    assert said.forward.startswith("cpu_")
+    assert said.forward.startswith("cpu_") and said.backward.endswith("_backward")
     assert [k.name for k in said.kernels] == [k.name for k in flashcore.kernels()]
     refusing = [k for k in said.kernels if not k.accepts]
     assert refusing and all(k.reason for k in refusing)
     assert f"{said.forward}: runs it" in str(said)
+    packed = {"cu_seqlens_q": np.int32([0, 3]), "cu_seqlens_kv": np.int32([0, 3])}
+    rows = draw(3, 2, 16)
+    reasons = [
+        {k.name: k.reason for k in flashcore.explain(rows, rows, rows, **packed, **more).kernels}
+        for more in ({}, {"batch_invariant": True})
+    ]
+    assert "batch_invariant forbids" in reasons[1]["cpu_plain_decode"]
+    assert "batch_invariant" not in reasons[0]["cpu_plain_decode"]
     double = x.astype("float64")
     assert flashcore.explain(double, double, double).forward == "reference"
 
 
+def run_with_kernel(name, program):
+    """What the program says of x, and of errors, when the environment forces that kernel."""
+    program = f"import numpy as np, flashcore; x = np.ones((1, 1, 40, 4), 'float32'); {program}"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "FLASHCORE_KERNEL": name},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_a_kernel_can_be_forced_by_the_environment():
-    program = (
-        "import numpy as np, flashcore; x = np.ones((1, 1, 2, 4), 'float32');"
-        "print(flashcore.explain(x, x, x).forward)"
-    )
-    environment = {**os.environ, "FLASHCORE_KERNEL": "reference"}
-    said = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    said = run_with_kernel("reference", "print(flashcore.explain(x, x, x).forward)")
     assert said.stdout.strip() == "reference"
+
+
+def test_what_no_kernel_can_do_is_not_implemented():
+    said = run_with_kernel("cpu_plain_decode", "flashcore.attention(x, x, x)")
+    assert "NotImplementedError: " in said.stderr and "for at most 16 query rows" in said.stderr
 
 
 def test_info():

@@ -60,12 +60,38 @@ def test_sdpa_is_pytorchs(device, shape, mask_kind, dtype):
 
 
 # PyTorch itself makes NaN of a causal mask with scale 0.
-@pytest.mark.parametrize("causal, scale", [(False, None), (True, None), (True, 0.5), (False, 0.0)])
+@pytest.mark.parametrize("causal, scale", [(False, 0.3), (True, None), (True, 0.5), (False, 0.0)])
 def test_sdpa_grouped_heads_and_scale(device, causal, scale):
     q, k, v = (draw(2, heads, 9, 16, device=device) for heads in (6, 2, 2))
     options = {"is_causal": causal, "scale": scale, "enable_gqa": True}
     out = on(device, lambda: fc.scaled_dot_product_attention(q, k, v, **options))
     close(out, expected_sdpa(q, k, v, **options))
+    if not causal:
+        mask = half_gone((9, 9), device)
+        out = fc.scaled_dot_product_attention(q, k, v, mask, **options)
+        close(out, expected_sdpa(q, k, v, mask, **options))
+
+
+def test_sdpa_mask_of_fewer_dimensions(device):
+    q, k, v = (draw(2, 2, 3, n, 8, device=device) for n in (5, 7, 7))
+    mask = half_gone((2, 3, 5, 7), device)
+    out = on(device, lambda: fc.scaled_dot_product_attention(q, k, v, mask))
+    close(out, expected_sdpa(q, k, v, mask))
+
+
+def test_sdpa_drops_as_many_weights_as_it_is_told(device):
+    nothing = torch.zeros(1, 1, 64, 64, device=device, dtype=torch.float16)
+    eye = torch.eye(64, device=device, dtype=torch.float16)[None, None]
+    options = {"dropout_p": 0.25}
+    out = on(device, lambda: fc.scaled_dot_product_attention(nothing, nothing, eye, **options))
+    assert 0.21 < (out == 0).float().mean() < 0.29  # of 4096: six standard deviations
+    assert out.max() == pytest.approx(1 / 64 / 0.75, rel=1e-2)
+
+
+def test_sdpa_of_nested_tensors_is_refused():
+    q = torch.nested.nested_tensor([torch.ones(2, 3, 8), torch.ones(2, 4, 8)])
+    with pytest.raises(NotImplementedError, match="nested tensors are packed sequences"):
+        fc.scaled_dot_product_attention(q, q, q)
 
 
 def test_sdpa_refuses_what_pytorch_refuses(device):
@@ -73,8 +99,8 @@ def test_sdpa_refuses_what_pytorch_refuses(device):
     mask = torch.ones(5, 5, dtype=torch.bool, device=device)
     for arguments in [
         (q, k, k),  # grouped heads without enable_gqa
-        (q, q.half(), q),
-        (q, q.half(), q.half()),
+        (q, q.double(), q),
+        (q, q.double(), q.double()),
         (q, q, q, mask.int()),
         (q, q[..., :4], q),
     ]:
@@ -119,11 +145,17 @@ def test_fp8(device, name):
     except (BufferError, RuntimeError) as refusal:
         pytest.skip(str(refusal))  # PyTorch before 2.10 does not export FP8
     scales = {"q_scale": torch.tensor(2.0, device=device),
-              "k_scale": torch.tensor([0.5, 2.0], device=device)}  # fmt: skip
+              "k_scale": torch.tensor([0.5, 2.0], device=device),
+              "v_scale": torch.tensor([[3.0, 1.0]], device=device)}  # fmt: skip
     out = on(device, lambda: flashcore.attention(q, k, v, **scales))
     assert out.dtype == torch.bfloat16
     scaled_k = k.float() * scales["k_scale"][:, None, None]
-    close(out, expected_sdpa(q.float() * 2, scaled_k, v.float()))
+    scaled_v = v.float() * scales["v_scale"][..., None, None]
+    close(out, expected_sdpa(q.float() * 2, scaled_k, scaled_v))
+    scales["k_scale"] = torch.rand(1, 2, 3, device=device) + 0.5  # 9 rows in blocks of 4
+    out = flashcore.attention(q, k, v, scale_block=4, **scales)
+    scaled_k = k.float() * scales["k_scale"].repeat_interleave(4, -1)[..., :9, None]
+    close(out, expected_sdpa(q.float() * 2, scaled_k, scaled_v))
 
 
 def test_a_model_that_attends_can_be_copied_and_pickled():
@@ -143,8 +175,10 @@ def test_a_model_that_attends_can_be_copied_and_pickled():
 def test_every_combination_of_flags_agrees_with_the_operator():
     """The way around the operator (eager) and the operator itself give the same bits."""
     q, k, v = (draw(2, 4, 7, 8, device="cpu") for _ in range(3))
-    for causal, window, softcap in itertools.product([False, True], [None, (2, 0)], [None, 3.0]):
-        options = {"causal": causal, "window": window, "softcap": softcap}
+    windows = [None, (2, 0), (None, 0), (3, None)]
+    others = [{"softcap": 3.0}, {"dropout_p": 0.5, "dropout_seed": 3, "dropout_offset": 5}]
+    for causal, window, more in itertools.product([False, True], windows, others):
+        options = {"causal": causal, "window": window, **more}
         eager = fc.attention(q, k, v, **options)
         by_operator = fc.attention(q.clone().requires_grad_(), k, v, **options)
         assert torch.equal(eager, by_operator)

@@ -1,5 +1,9 @@
 """The ways that tensors come in and go out: capsules, the C exchange, streams, CUDA graphs."""
 
+import contextlib
+import gc
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -51,6 +55,32 @@ def test_without_the_c_exchange(device):
     assert _frameworks.adapt(Old)[2] is not None
 
 
+def test_nothing_is_leaked(device):
+    q, k, v = (draw(1, 1, 3, 8, device=device) for _ in range(3))  # one head: one thread
+    turned, out = draw(1, 2, 3, 8, device=device).transpose(1, 2), torch.empty_like(q)
+
+    def every_way():
+        flashcore.attention(q, k, v, return_lse=True)
+        flashcore.attention(turned, turned, turned[..., :4])
+        flashcore.attention(q, k, v, out=out)
+        with contextlib.suppress(ValueError):
+            flashcore.attention(q, k, v, softcap=-1.0)
+
+    def count():
+        gc.collect()
+        constants = (sys.getrefcount(thing) for thing in (None, True, False, out, q))
+        return sys.getallocatedblocks(), *constants
+
+    on(device, every_way)
+    for _ in range(100):  # until all that is kept is there
+        every_way()
+    before = count()
+    for _ in range(1000):
+        every_way()
+    # Python's own stores come and go by hundreds.
+    assert all(now - then < 500 for now, then in zip(count(), before)), (before, count())
+
+
 def test_tensors_on_two_devices():
     if not torch.cuda.is_available():
         pytest.skip("one device only")
@@ -59,17 +89,31 @@ def test_tensors_on_two_devices():
         flashcore.attention(q, q.cpu(), q)
 
 
-def test_cuda_graph_and_stream():
+def qkv_on_a_gpu(rows=512):
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
-    q, k, v = (draw(1, 8, 512, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    q, k, v = (draw(1, 8, n, 64, device="cuda") for n in (rows, 2048, 2048))
     served(lambda: flashcore.attention(q, k, v))
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
+    torch.cuda.synchronize()
+    return q, k, v
+
+
+def test_a_call_is_queued_in_the_current_stream_and_not_waited_for():
+    q, k, v = qkv_on_a_gpu()
+    other, stream = torch.randn_like(q), torch.cuda.Stream()
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)  # cycles, 0.1 s: then q changes, and then the call may run
+        q.copy_(other)
         aside = flashcore.attention(q, k, v)
-    torch.cuda.current_stream().wait_stream(stream)
-    close(aside, expected_sdpa(q, k, v))
+    assert not stream.query()
+    torch.cuda.synchronize()
+    close(aside, expected_sdpa(other, k, v))
+
+
+@pytest.mark.parametrize("rows", [512, 1])  # one row has its keys split, which needs a workspace
+def test_cuda_graph(rows):
+    q, k, v = qkv_on_a_gpu(rows)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = flashcore.attention(q, k, v)

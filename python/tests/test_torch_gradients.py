@@ -99,6 +99,17 @@ def test_flashcore_attention_leads_to_autograd_by_itself(device):
         flashcore.attention(q, k, v, out=torch.empty_like(q))
 
 
+@pytest.mark.parametrize("wanted", ["q", "k", "v", "bias", "sinks"])
+def test_one_tensor_that_wants_a_gradient_is_enough(wanted):
+    shapes = {"bias": (6, 6), "sinks": (2,)}
+    tensors = {
+        name: draw(*shapes.get(name, (1, 2, 6, 16)), device="cpu", grad=name == wanted)
+        for name in ("q", "k", "v", "bias", "sinks")
+    }
+    assert flashcore.attention(**tensors).requires_grad
+    assert fc.attention(**tensors).requires_grad
+
+
 def test_the_gradient_of_a_sum(device):
     """Its dout is one number, repeated: a tensor whose strides are all 0."""
     q, k, v = (draw(1, 2, 6, 16, device=device, grad=True) for _ in range(3))

@@ -74,8 +74,11 @@ def test_compile_has_no_graph_break(device):
     found = compiled(every_way)(q, k, v)
     close(found, expected)
     weights = torch.rand_like(found)
-    for a, b in zip(torch.autograd.grad((found * weights).sum(), (q, k, v), retain_graph=True),
-                    torch.autograd.grad((expected * weights).sum(), (q, k, v))):  # fmt: skip
+
+    def gradients(out):
+        return torch.autograd.grad((out * weights).sum(), (q, k, v))
+
+    for a, b in zip(on(device, lambda: gradients(found)), on(device, lambda: gradients(expected))):
         close(a, b)
 
 
@@ -108,7 +111,7 @@ def test_compiled_dropout_draws_a_new_seed_each_call():
 
 
 def test_autocast(device):
-    q, k, v = (draw(1, 2, 9, 16, device=device) for _ in range(3))
+    q, k, v = (draw(1, 2, 9, 16, device=device, dtype=torch.float32) for _ in range(3))
     for dtype in (torch.bfloat16, torch.float16):
         with torch.autocast(device, dtype=dtype):
             for call in (fc.attention, fc.scaled_dot_product_attention):
@@ -119,6 +122,21 @@ def test_autocast(device):
     with torch.autocast(device, dtype=torch.bfloat16):
         on(device, lambda: fc.attention(q, k, v).sum().backward())
     assert q.grad.dtype == torch.float32
+
+
+def test_dispatch_modes_see_the_operator():
+    seen = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    q = draw(1, 2, 5, 8, device="cpu")
+    with Watch():
+        fc.attention(q, q, q)
+        fc.scaled_dot_product_attention(q, q, q)
+    assert seen.count(torch.ops.flashcore.attention.default) == 2
 
 
 def test_vmap_and_fake_tensors_are_told_not_crashed():
@@ -140,7 +158,7 @@ def test_pytorchs_own_calls_are_routed(device, monkeypatch, fallback):
     monkeypatch.setattr(_sdpa, "eager", lambda *tensors: False)
     monkeypatch.setattr(_sdpa, "_sdpa", lambda *a: calls.append(1) or inner(*a))
     q, x = draw(1, 2, 9, 16, device=device), draw(2, 5, 16, device=device)
-    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).to(device)
+    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).to(x)
     expected = layer(x, x, x, need_weights=False)[0]
     with fc.sdpa_by_flashcore(fallback):
         on(device, lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q))

@@ -8,7 +8,10 @@ sdpa = torch.nn.functional.scaled_dot_product_attention
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-def draw(*shape, device, dtype=torch.float32, grad=False):
+def draw(*shape, device, dtype=None, grad=False):
+    """On a GPU in half precision unless told otherwise: that is what its kernels take."""
+    if dtype is None:
+        dtype = torch.float32 if device == "cpu" else torch.float16
     return torch.randn(shape, dtype=torch.float64).to(device, dtype).requires_grad_(grad)
 
 

@@ -285,37 +285,61 @@ static void merge_row(decode *w, int64_t i)
 
 /* ---- 4. The kernel --------------------------------------------------------------------------- */
 
-static void enter_sequence(decode *w, int64_t batch, int64_t kv_head)
+static void enter_sequence(decode *w, int64_t batch_and_head)
 {
-    w->sequence = fc_sequence_at(w->p, w->b, batch);
-    w->kv_head = kv_head;
+    w->sequence = fc_sequence_at(w->p, w->b, batch_and_head / w->p->kv_heads);
+    w->kv_head = batch_and_head % w->p->kv_heads;
     w->row_count = w->sequence.q_rows * w->shape.group;
+}
+
+static void attend_item(decode *w, int64_t item)
+{
+    const int64_t chunk = item % w->shape.chunks;
+    enter_sequence(w, item / w->shape.chunks);
+    if (chunk * chunk_keys(w->sequence.kv_rows) < w->sequence.kv_rows)
+        attend_chunk(w, chunk);
+}
+
+static void merge_item(decode *w, int64_t item)
+{
+    const int64_t row = item % w->shape.row_count;
+    enter_sequence(w, item / w->shape.row_count);
+    if (row < w->row_count)
+        merge_row(w, row);
+}
+
+static decode begin_thread(const fc_attention *p, const fc_buffers *b, const decode_shape *shape,
+                           int thread)
+{
+    return (decode){.p = p,
+                    .b = b,
+                    .shape = *shape,
+                    .rules = score_rules_of(p, b),
+                    .scratch = scratch_of(p, shape, b->workspace, thread)};
 }
 
 static void attend(const fc_attention *p, const fc_buffers *b, int threads)
 {
-    (void)threads; /* without OpenMP there is one */
     const decode_shape shape = choose_shape(p);
+    const int64_t chunks = p->batch * p->kv_heads * shape.chunks;
+    const int64_t rows = p->batch * p->kv_heads * shape.row_count;
+    if (works_alone(threads, chunks)) {
+        decode w = begin_thread(p, b, &shape, 0);
+        for (int64_t item = 0; item < chunks; item++)
+            attend_item(&w, item);
+        for (int64_t item = 0; item < rows; item++)
+            merge_item(&w, item);
+        return;
+    }
 #pragma omp parallel num_threads(threads)
     {
-        decode w = {.p = p, .b = b, .shape = shape, .rules = score_rules_of(p, b)};
-        w.scratch = scratch_of(p, &shape, b->workspace, this_thread());
-#pragma omp for collapse(3) schedule(dynamic)
-        for (int64_t batch = 0; batch < p->batch; batch++)
-            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
-                for (int64_t chunk = 0; chunk < shape.chunks; chunk++) {
-                    enter_sequence(&w, batch, kv_head);
-                    if (chunk * chunk_keys(w.sequence.kv_rows) < w.sequence.kv_rows)
-                        attend_chunk(&w, chunk);
-                }
-#pragma omp for collapse(3)
-        for (int64_t batch = 0; batch < p->batch; batch++)
-            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
-                for (int64_t i = 0; i < shape.row_count; i++) {
-                    enter_sequence(&w, batch, kv_head);
-                    if (i < w.row_count)
-                        merge_row(&w, i);
-                }
+        decode w = begin_thread(p, b, &shape, this_thread());
+#pragma omp for schedule(dynamic)
+        for (int64_t item = 0; item < chunks; item++)
+            attend_item(&w, item);
+#pragma omp for
+        for (int64_t item = 0; item < rows; item++)
+            merge_item(&w, item);
     }
 }
 

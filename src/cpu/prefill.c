@@ -215,29 +215,70 @@ static void attend_tile(prefill *w, int64_t tile)
     }
 }
 
-/* Later tiles see more keys where attention is causal, so that they come first. */
-static void attend(const fc_attention *p, const fc_buffers *b, int threads)
+static prefill begin_thread(const fc_attention *p, const fc_buffers *b, const prefill_shape *shape,
+                            int thread)
 {
-    const prefill_shape shape = choose_shape(p, threads);
+    prefill w = {.p = p, .b = b, .shape = *shape, .rules = score_rules_of(p, b)};
+    const size_t bytes = lay_out(shape, NULL, &w.scratch);
+    lay_out(shape, (uint8_t *)b->workspace + (size_t)thread * bytes, &w.scratch);
+    return w;
+}
+
+/* Returns how many tiles the KV heads of the sequence have together. */
+static int64_t enter_sequence(prefill *w, int64_t batch)
+{
+    w->sequence = fc_sequence_at(w->p, w->b, batch);
+    const int64_t rows = w->sequence.q_rows * w->shape.group;
+    w->tiles = (rows + w->shape.tile_rows - 1) / w->shape.tile_rows;
+    return w->p->kv_heads * w->tiles;
+}
+
+/* Later tiles see more keys where attention is causal, so that they come first. */
+static void attend_item(prefill *w, int64_t item)
+{
+    w->kv_head = item / w->tiles;
+    attend_tile(w, w->tiles - 1 - item % w->tiles);
+}
+
+static void attend_alone(const fc_attention *p, const fc_buffers *b, const prefill_shape *shape)
+{
+    prefill w = begin_thread(p, b, shape, 0);
+    matmul_begin();
+    for (int64_t batch = 0; batch < p->batch; batch++) {
+        const int64_t items = enter_sequence(&w, batch);
+        for (int64_t item = 0; item < items; item++)
+            attend_item(&w, item);
+    }
+    matmul_end();
+}
+
+static void attend_together(const fc_attention *p, const fc_buffers *b, const prefill_shape *shape,
+                            int threads)
+{
+    (void)threads; /* without OpenMP there is one */
 #pragma omp parallel num_threads(threads)
     {
-        prefill w = {.p = p, .b = b, .shape = shape, .rules = score_rules_of(p, b)};
-        const size_t bytes = lay_out(&shape, NULL, &w.scratch);
-        lay_out(&shape, (uint8_t *)b->workspace + (size_t)this_thread() * bytes, &w.scratch);
+        prefill w = begin_thread(p, b, shape, this_thread());
         matmul_begin();
         for (int64_t batch = 0; batch < p->batch; batch++) {
-            w.sequence = fc_sequence_at(p, b, batch);
-            const int64_t rows = w.sequence.q_rows * shape.group;
-            const int64_t tiles = (rows + shape.tile_rows - 1) / shape.tile_rows;
-#pragma omp for collapse(2) schedule(dynamic) nowait
-            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
-                for (int64_t tile = 0; tile < tiles; tile++) {
-                    w.kv_head = kv_head;
-                    attend_tile(&w, tiles - 1 - tile);
-                }
+            const int64_t items = enter_sequence(&w, batch);
+#pragma omp for schedule(dynamic) nowait
+            for (int64_t item = 0; item < items; item++)
+                attend_item(&w, item);
         }
         matmul_end();
     }
+}
+
+static void attend(const fc_attention *p, const fc_buffers *b, int threads)
+{
+    const prefill_shape shape = choose_shape(p, threads);
+    const int64_t rows = p->q_length * shape.group;
+    const int64_t most_tiles = (rows + shape.tile_rows - 1) / shape.tile_rows;
+    if (works_alone(threads, p->batch * p->kv_heads * most_tiles))
+        attend_alone(p, b, &shape);
+    else
+        attend_together(p, b, &shape, threads);
 }
 
 static size_t workspace_bytes(const fc_attention *p, int threads)

@@ -82,7 +82,7 @@ typedef struct prefill_scratch {
 
 static void *take(uint8_t *base, size_t *used, int64_t bytes)
 {
-    uint8_t *part = base ? base + *used : NULL;
+    void *part = (void *)((uintptr_t)base + *used); /* as numbers: NULL can't be added to */
     *used += (size_t)round_up(bytes, SCRATCH_ALIGNMENT);
     return part;
 }
@@ -117,6 +117,7 @@ typedef struct prefill {
     prefill_scratch scratch;
     fc_sequence sequence;
     int64_t kv_head;
+    int64_t tiles;     /* of a KV head of the sequence */
     int64_t row_count; /* of the tile */
     bool tame;         /* the block's values: 0 times each of them is 0 */
 } prefill;
