@@ -16,6 +16,7 @@ struct emu_mbarrier {
     emu_gather gather;     /* of the phase that is under way */
     emu_vector *completed; /* what the phase before brought together; NULL before the first */
     uint32_t made_by, made_at;
+    uint32_t shown_at; /* who has waited for so many cluster barriers knows of it; 0: no such */
     uintptr_t made_pc;
 };
 

@@ -258,11 +258,6 @@ void emu_bulk_end(emu_machine *machine)
 
 /* 3. Fences. */
 
-/* Those who wait for the cluster's barrier know of the mbarriers by it; nothing is left to do. */
-void emu_fence_mbarriers(void)
-{
-}
-
 void emu_fence_async(void)
 {
     emu_fiber *self = emu_self;

@@ -28,7 +28,8 @@ static void report(const emu_fiber *self, const char *what)
 static void end_phase(emu_machine *machine)
 {
     emu_vector_release(&machine->vectors, machine->cluster_completed);
-    machine->cluster_completed = emu_vector_hold(machine->cluster_gather.vector);
+    machine->cluster_completed =
+        machine->cluster_gather.vector ? emu_vector_hold(machine->cluster_gather.vector) : NULL;
     emu_gather_clear(&machine->vectors, &machine->cluster_gather);
     machine->cluster_arrived = 0;
     machine->cluster_phase++;
@@ -87,7 +88,9 @@ void emu_cluster_wait(const char *file, int line)
         self->warp->ready &= ~(1u << self->lane);
         emu_pause(self);
     }
-    emu_knowledge_join(&machine->vectors, &self->knowledge, machine->cluster_completed);
+    self->cluster_waits = phase;
+    if (machine->cluster_completed)
+        emu_knowledge_join(&machine->vectors, &self->knowledge, machine->cluster_completed);
 }
 
 /* 2. Addresses: the rank plus one in the highest byte, 0 for the block itself. */

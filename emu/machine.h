@@ -107,6 +107,7 @@ struct emu_fiber {
     emu_visit visit; /* while wait is EMU_AT_COLLECTIVE or EMU_AT_BARRIER */
     void *mbarrier;  /* while wait is EMU_AT_MBARRIER */
     int mbarrier_parity;
+    uint32_t cluster_waits; /* cluster barriers that it has waited for */
     emu_knowledge knowledge;
     emu_copies copies;
     uint32_t store_group; /* of bulk stores, the one that is open */

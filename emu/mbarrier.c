@@ -62,6 +62,21 @@ void emu_mbarrier_init(void *memory, int arrivals)
     block->shadow.states[offset / EMU_WORD_BYTES + 1] |= EMU_IS_MBARRIER;
 }
 
+/* The maker's next arrival at the cluster's barrier, relaxed or not, shows them to the others. */
+void emu_fence_mbarriers(void)
+{
+    const emu_fiber *self = emu_self;
+    for (emu_mbarrier *barrier = self->block->mbarriers; barrier; barrier = barrier->next)
+        if (barrier->made_by == self->number && !barrier->shown_at)
+            barrier->shown_at = self->warp->cluster_arrivals + 1;
+}
+
+static bool knows_of(const emu_fiber *self, const emu_mbarrier *barrier)
+{
+    return emu_knows(&self->knowledge, self->number, barrier->made_by, barrier->made_at) ||
+           (barrier->shown_at && self->cluster_waits >= barrier->shown_at);
+}
+
 emu_mbarrier *emu_mbarrier_find(emu_fiber *self, const void *memory, uintptr_t pc)
 {
     emu_block *block;
@@ -71,7 +86,7 @@ emu_mbarrier *emu_mbarrier_find(emu_fiber *self, const void *memory, uintptr_t p
         barrier = look_up(block, offset);
     if (!barrier)
         report(self, "uses one that was never made", pc);
-    if (!emu_knows(&self->knowledge, self->number, barrier->made_by, barrier->made_at))
+    if (!knows_of(self, barrier))
         report(self, "uses one that another thread made, without a barrier in between", pc);
     return barrier;
 }

@@ -9,11 +9,6 @@ typedef struct __align__(64) tensor_map
     unsigned long long opaque[16];
 } tensor_map;
 
-static __device__ __forceinline__ void prefetch_tensor_map(const tensor_map *map)
-{
-    (void)map;
-}
-
 static __device__ __forceinline__ void fence_mbarriers(void)
 {
     emu_fence_mbarriers();

@@ -68,7 +68,9 @@ fc_status rebuild_variant(fc_context *context, const char *variant_name, const c
     macro_list macros = {0};
     FC_TRY(list_macros(variant, macro, &macros));
     char architecture[16];
-    snprintf(architecture, sizeof architecture, "sm_%d", context->cuda->compute_capability);
+    const int capability = context->cuda->compute_capability;
+    /* Hopper's own instructions are in no other set. */
+    snprintf(architecture, sizeof architecture, "sm_%d%s", capability, capability == 90 ? "a" : "");
     const jit_request request = {.file = variant->file,
                                  .macros = macros.pointers,
                                  .macro_count = macros.count,

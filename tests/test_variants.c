@@ -24,6 +24,13 @@ static int split_macros(const fc_cuda_variant *variant, char *words, const char 
     return count;
 }
 
+/* Hopper's kernels are built for nothing else. */
+static int architecture_of(const fc_cuda_variant *variant)
+{
+    assert_true(variant->report_count > 0);
+    return variant->reports[0].architecture;
+}
+
 static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
 {
     char text[512];
@@ -32,7 +39,8 @@ static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
     const jit_request request = {.file = variant->file,
                                  .macros = macros,
                                  .macro_count = split_macros(variant, text, macros),
-                                 .architecture = "sm_80"};
+                                 .architecture =
+                                     architecture_of(variant) == 90 ? "sm_90a" : "sm_80"};
     jit_kernel kernel;
     if (jit_build(&request, &kernel) != FC_OK)
         fail_msg("%s: %s", variant->name, fc_last_error());
@@ -42,10 +50,10 @@ static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
 static const fc_cuda_report *report_of(const fc_cuda_variant *variant, const char *kernel)
 {
     for (int i = 0; i < variant->report_count; i++)
-        if (variant->reports[i].architecture == 80 &&
+        if (variant->reports[i].architecture == architecture_of(variant) &&
             strcmp(variant->reports[i].kernel, kernel) == 0)
             return &variant->reports[i];
-    fail_msg("%s was not built ahead for sm_80", kernel);
+    fail_msg("%s was not built ahead", kernel);
     return NULL;
 }
 

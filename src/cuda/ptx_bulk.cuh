@@ -12,12 +12,6 @@ typedef struct __align__(64) tensor_map
     unsigned long long opaque[16];
 } tensor_map;
 
-/* Copies through a map first read it: this does so ahead. */
-static __device__ __forceinline__ void prefetch_tensor_map(const tensor_map *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 /* The mbarriers that this thread made are there for copies and for other blocks. */
 static __device__ __forceinline__ void fence_mbarriers(void)
 {

@@ -28,6 +28,13 @@ static __device__ __forceinline__ void mbarrier_arrive(mbarrier *barrier)
                  : "memory");
 }
 
+/* From sm_90 on a thread sleeps until the phase is over, or for some time, and looks again. */
+#if __CUDA_ARCH__ >= 900
+#define MBARRIER_LOOK "mbarrier.try_wait.parity.shared.b64"
+#else
+#define MBARRIER_LOOK "mbarrier.test_wait.parity.shared.b64"
+#endif
+
 /* Until the phase of that parity is over. Parity 1 of a new barrier names the phase before the
  * first, which is over. */
 static __device__ __forceinline__ void mbarrier_wait(mbarrier *barrier, int parity)
@@ -36,7 +43,7 @@ static __device__ __forceinline__ void mbarrier_wait(mbarrier *barrier, int pari
     do {
         asm volatile("{\n"
                      ".reg .pred over;\n"
-                     "mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n"
+                     MBARRIER_LOOK " over, [%1], %2;\n"
                      "selp.u32 %0, 1, 0, over;\n"
                      "}"
                      : "=r"(over)

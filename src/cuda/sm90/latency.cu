@@ -408,11 +408,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
-    if (fetches && lane_id() == 0) {
-        prefetch_tensor_map(&args.q);
-        prefetch_tensor_map(&args.k);
-        prefetch_tensor_map(&args.v);
-    }
     touch_arguments(&args.attention);
     if (fetches && lane_id() == 0)
         make_barriers(shared);
