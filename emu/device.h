@@ -80,7 +80,8 @@ EMU_API unsigned emu_cluster_address(const void *shared, int rank);
 EMU_API unsigned emu_load_cluster(unsigned address);
 EMU_API void emu_store_cluster(unsigned address, unsigned value);
 EMU_API void emu_store_cluster_async(unsigned address, unsigned value, unsigned barrier_address);
-EMU_API void emu_store_cluster_async_16(unsigned address, emu_uint4 value, unsigned barrier_address);
+EMU_API void emu_store_cluster_async_16(unsigned address, emu_uint4 value,
+                                        unsigned barrier_address);
 EMU_API void emu_mbarrier_arrive_cluster(unsigned barrier_address);
 
 /* Bulk copies. Maps are what cuTensorMapEncodeTiled of the emulated driver makes; `blocks` is 0, or

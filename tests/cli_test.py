@@ -58,7 +58,9 @@ class CudaTest(CliTest):
             return
         kernels = json.loads(self.succeed("resources", "--json"))["kernels"]
         self.assertTrue(all(kernel["within_budget"] for kernel in kernels))
-        self.assertTrue(all(kernel["shared_bytes"] <= 99 * 1024 for kernel in kernels))
+        # An L4 runs all but Hopper's own.
+        self.assertTrue(all(kernel["shared_bytes"] <= 99 * 1024 for kernel in kernels
+                            if not kernel["kernel"].startswith("sm90_")))
         self.assertIn("ladder_swizzle_d64", {kernel["kernel"] for kernel in kernels})
         result = flashcore("resources", "--registers", "20")
         self.assertEqual(result.returncode, 1)

@@ -188,6 +188,36 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
     return state.launch_result;
 }
 
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t dims,
+                                       void *memory, const cuuint64_t *sizes,
+                                       const cuuint64_t *strides, const cuuint32_t *box,
+                                       const cuuint32_t *element_strides,
+                                       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                       CUtensorMapL2promotion promotion,
+                                       CUtensorMapFloatOOBfill fill)
+{
+    (void)type;
+    (void)dims;
+    (void)memory;
+    (void)sizes;
+    (void)strides;
+    (void)box;
+    (void)element_strides;
+    (void)interleave;
+    (void)swizzle;
+    (void)promotion;
+    (void)fill;
+    memset(map, 0, sizeof *map);
+    return state.tensor_map_result;
+}
+
+EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *memory)
+{
+    (void)map;
+    (void)memory;
+    return state.tensor_map_result;
+}
+
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
 {
     if (state.allocate_result != CUDA_SUCCESS)

@@ -12,6 +12,7 @@ typedef struct fake_cuda {
     CUresult retain_result;
     CUresult load_result;
     CUresult launch_result;
+    CUresult tensor_map_result;
     CUresult allocate_result;
     int compute_major, compute_minor;
     int shared_bytes_a_block;

@@ -207,6 +207,77 @@ static void test_a_failing_launch_is_reported(void **state)
     fc_context_destroy(context);
 }
 
+static void open_hopper(fc_context **context, const char *kernel)
+{
+    fake->compute_major = 9;
+    fake->compute_minor = 0;
+    fake->shared_bytes_a_block = 227 * 1024;
+    assert_int_equal(open_gpu(context, kernel), FC_OK);
+}
+
+static void test_hopper_kernels_want_hopper(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    assert_int_equal(open_gpu(&context, "sm90_prefill"), FC_OK);
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("compute capability 8.9; it needs 9.0");
+    fc_context_destroy(context);
+}
+
+static void test_a_tensor_map_that_fails_is_reported(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, "sm90_prefill");
+    fake->tensor_map_result = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_DRIVER);
+    assert_says("making a tensor map: CUDA_ERROR");
+    assert_int_equal(fake->launches, 0);
+    fc_context_destroy(context);
+}
+
+/* 58 multiprocessors: 32 tiles of 128 rows leave none over, so that each tile gets a block; 64
+ * tiles of 64 rows are more than half of them, so that no two blocks share keys. */
+static void test_hopper_kernels_fill_the_gpu(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, "sm90_prefill");
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 32);
+    assert_int_equal(fake->last_launch.numAttrs, 0);
+    fc_context_destroy(context);
+    open_hopper(&context, "sm90_latency");
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 8);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.numAttrs, 0);
+    fc_context_destroy(context);
+}
+
+/* What a tensor map cannot reach goes to the kernel of sm_80, one more module. */
+static void test_hopper_leaves_odd_addresses_to_sm80(void **state)
+{
+    (void)state;
+    fc_context *context;
+    const fc_attention p = mission();
+    fc_buffers b = somewhere();
+    open_hopper(&context, "sm90_prefill");
+    fake->tensor_map_result = CUDA_SUCCESS;
+    b.q = (const char *)b.q + 2;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.blockDimX, 128);
+    fc_context_destroy(context);
+}
+
 static void test_a_run_launches_into_the_callers_stream_and_does_nothing_else(void **state)
 {
     (void)state;
@@ -387,6 +458,10 @@ int main(void)
         TEST(test_an_older_gpu_is_refused),
         TEST(test_a_kernel_too_large_for_the_gpu_is_refused),
         TEST(test_a_failing_launch_is_reported),
+        TEST(test_hopper_kernels_want_hopper),
+        TEST(test_a_tensor_map_that_fails_is_reported),
+        TEST(test_hopper_kernels_fill_the_gpu),
+        TEST(test_hopper_leaves_odd_addresses_to_sm80),
         TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),
         TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
         TEST(test_every_split_of_the_keys_has_its_blocks),

@@ -71,7 +71,8 @@ bool fc_cuda_reads_in_chunks(const fc_attention *p)
 
 bool fc_cuda_writes_in_chunks(const fc_attention *p)
 {
-    return is_chunked(p->out_strides) && p->value_dim % FC_CUDA_CHUNK == 0 && p->out_type == p->q_type;
+    return is_chunked(p->out_strides) && p->value_dim % FC_CUDA_CHUNK == 0 &&
+           p->out_type == p->q_type;
 }
 
 bool fc_cuda_is_aligned(const void *pointer)
@@ -88,7 +89,7 @@ bool fc_cuda_is_plain(const fc_attention *p)
 /* ---- Kernels ---- */
 
 fc_status fc_cuda_find_kernel(const fc_plan *plan, const char *name,
-                               const fc_cuda_function **function)
+                              const fc_cuda_function **function)
 {
     const fc_cuda_variant *variant = fc_cuda_find_variant(name);
     if (!variant)
@@ -228,4 +229,3 @@ void fc_cuda_set_pointers(attention_args *args, const fc_buffers *b)
         args->partial_lse = args->partial_out + partial_floats(args);
     }
 }
-

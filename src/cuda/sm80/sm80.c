@@ -170,8 +170,8 @@ static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prep
     fc_sm80_plan *s = calloc(1, sizeof *s);
     if (!s)
         return fc_fail(FC_ERROR_MEMORY, "no memory for a plan");
-    const fc_status status = self == &fc_sm80_latency ? prepare_latency_plan(plan, s)
-                                                      : fc_sm80_prepare_prefill(plan, s);
+    const fc_status status =
+        self == &fc_sm80_latency ? prepare_latency_plan(plan, s) : fc_sm80_prepare_prefill(plan, s);
     if (status == FC_OK)
         *prepared = s;
     else
@@ -208,7 +208,8 @@ fc_status fc_sm80_run(const fc_plan *plan, const fc_sm80_plan *s, const fc_buffe
         return FC_OK;
     attention_args args = s->args;
     fc_cuda_set_pointers(&args, b);
-    const bool inputs_aligned = fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) && fc_cuda_is_aligned(b->v);
+    const bool inputs_aligned =
+        fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) && fc_cuda_is_aligned(b->v);
     const bool plain = s->plain && inputs_aligned && fc_cuda_is_aligned(b->out);
     const fc_cuda_function *function = plain ? s->plain : s->full;
     args.more.vector_loads = inputs_aligned && fc_cuda_reads_in_chunks(p);
@@ -218,9 +219,10 @@ fc_status fc_sm80_run(const fc_plan *plan, const fc_sm80_plan *s, const fc_buffe
     FC_TRY(launch(plan, function, &args,
                   tiles * args.splits.divisor * args.more.value_slices.divisor, p->q_heads / packed,
                   stream));
-    return s->merge ? launch(plan, s->merge, &args,
-                             fc_divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
-                    : FC_OK;
+    return s->merge
+               ? launch(plan, s->merge, &args,
+                        fc_divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
+               : FC_OK;
 }
 
 static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,

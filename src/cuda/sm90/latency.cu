@@ -117,7 +117,7 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
 static __device__ __forceinline__ void touch_arguments(const attention_args *args)
 {
     const unsigned *words = (const unsigned *)args;
-    const int lines = (int)offsetof(attention_args, more) / 64;
+    const int lines = (int)(sizeof(attention_args) - sizeof(attention_features)) / 64;
     want_now(words[min(lane_id(), lines) * 16]);
 }
 

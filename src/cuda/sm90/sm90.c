@@ -21,7 +21,7 @@ enum {
 typedef struct sm90_plan {
     fc_sm80_plan sm80; /* for buffers that tensor maps do not reach */
     const fc_cuda_function *function;
-    sm90_args args;   /* all but the pointers */
+    sm90_args args; /* all but the pointers */
     int64_t grid[3];
     unsigned cluster; /* blocks */
 } sm90_plan;
@@ -100,8 +100,8 @@ static int64_t latency_tiles(const fc_attention *p)
     return p->batch * p->q_heads * fc_divide_up(p->q_length, GROUP_ROWS);
 }
 
-/* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel of
- * sm_80 is done earlier. */
+/* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
+ * of sm_80 is done earlier. */
 static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     (void)self;
@@ -115,8 +115,9 @@ static bool prefill_suits(const fc_kernel *self, const fc_context *context, cons
     enum { TILE_ROWS = 128 };
     (void)self;
     return p->q_length >= GROUP_ROWS &&
-           (p->batch_invariant || 2 * p->batch * p->q_heads * fc_divide_up(p->q_length, TILE_ROWS) >=
-                                      context->cuda->multiprocessors);
+           (p->batch_invariant ||
+            2 * p->batch * p->q_heads * fc_divide_up(p->q_length, TILE_ROWS) >=
+                context->cuda->multiprocessors);
 }
 
 /* Whether rows see different keys. */
@@ -156,7 +157,7 @@ static int latency_tile(const fc_context *context, const fc_attention *p)
 
 static const char *prefill_size(const fc_attention *p)
 {
-    const int64_t least = dim_of_variant(p) == 256 ? 1024
+    const int64_t least = dim_of_variant(p) == 256  ? 1024
                           : dim_of_variant(p) == 64 ? (has_limits(p) ? LONG_ROWS : 1024)
                                                     : LONG_ROWS;
     return p->kv_length >= least ? "long" : "short";
@@ -192,13 +193,13 @@ static fc_status make_map(tensor_map *map, const fc_attention *p, int64_t dims, 
     const cuuint32_t box[] = {PANEL_DIMS, (cuuint32_t)box_rows, 1, 1};
     const cuuint32_t element_steps[] = {1, 1, 1, 1};
     return fc_cuda_check(
-        fc_cuda()->tensor_map_encode(
-            map,
-            p->q_type == FC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-            4, (void *)(uintptr_t)ANY_ADDRESS, sizes, step_bytes, box, element_steps,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        fc_cuda()->tensor_map_encode(map,
+                                     p->q_type == FC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                                     4, (void *)(uintptr_t)ANY_ADDRESS, sizes, step_bytes, box,
+                                     element_steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                     CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "making a tensor map");
 }
 
@@ -207,10 +208,9 @@ static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_pl
     const fc_attention *p = &plan->problem;
     if (p->batch == 0 || rows_of_q(p) == 0 || rows_of_kv(p) == 0)
         return FC_OK; /* sm_80 runs it */
-    const int keys =
-        self == &fc_sm90_latency ? LATENCY_PIECE : s->function->shape.kv_tile;
-    FC_TRY(make_map(&s->args.q, p, p->head_dim, rows_of_q(p), p->q_heads, p->packed_q,
-                    p->q_strides, GROUP_ROWS));
+    const int keys = self == &fc_sm90_latency ? LATENCY_PIECE : s->function->shape.kv_tile;
+    FC_TRY(make_map(&s->args.q, p, p->head_dim, rows_of_q(p), p->q_heads, p->packed_q, p->q_strides,
+                    GROUP_ROWS));
     FC_TRY(make_map(&s->args.k, p, p->head_dim, rows_of_kv(p), p->kv_heads, p->packed_kv,
                     p->k_strides, keys));
     return make_map(&s->args.v, p, p->value_dim, rows_of_kv(p), p->kv_heads, p->packed_kv,
