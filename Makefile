@@ -10,6 +10,7 @@
 #   make install    into PREFIX=/usr/local
 #   make wheel      the Python package, checked, in build/dist
 #   make test-python    test that wheel with NumPy, PyTorch, JAX and transformers
+#   make test-browser   the page of `flashcore report` in a headless browser
 #   make clean      forget all builds
 
 PREFIX ?= /usr/local
@@ -28,7 +29,7 @@ define check
 endef
 
 .PHONY: help demo bench peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
-	test-cross test-python wheel fuzz format install program deps-build deps-test deps-python clean
+	test-cross test-python test-browser wheel fuzz format install program deps-build deps-test deps-python deps-browser clean
 .NOTPARALLEL:
 
 help:
@@ -68,7 +69,10 @@ test-sanitizers: deps-test
 test-threads: deps-test
 	$(call check,tsan)
 
-test-fuzz: deps-test
+test-test-browser: program deps-browser
+	FLASHCORE=$(PROGRAM) python3 -B tests/browser_test.py --keep build/browser
+
+fuzz: deps-test
 	$(call check,fuzz)
 
 test-cross: deps-test
@@ -127,6 +131,9 @@ deps-test:
 
 deps-python:
 	@scripts/install-deps python
+
+deps-browser:
+	@scripts/install-deps browser
 
 clean:
 	rm -rf build

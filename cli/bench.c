@@ -4,6 +4,7 @@
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
+#include "roof.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -40,6 +41,7 @@ typedef struct bench_report {
     fc_context *context;
     fc_direction direction;
     double seconds;
+    cli_roof roof; /* 0 on a CPU */
     size_t count;
     bench_row rows[SHAPE_COUNT];
 } bench_report;
@@ -171,10 +173,9 @@ static void print_text(const bench_report *report)
 static void write_json(json_writer *json, const void *data)
 {
     const bench_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    cli_json_result(json, "bench");
     json_text(json, "device", fc_context_device(report->context));
+    cli_roof_json(json, &report->roof);
     json_array(json, "rows");
     for (size_t index = 0; index < report->count; index++) {
         json_object(json, NULL);
@@ -205,6 +206,9 @@ int cli_bench(const cli_arguments *arguments)
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
     report->context = cli_create_context(&arguments->context);
     bool ok = report->context != NULL;
+    fc_cuda_limits limits;
+    if (ok && report->context->cuda && fc_cuda_read_limits(report->context->cuda, &limits) == FC_OK)
+        report->roof = cli_roof_of(&limits);
     if (ok) {
         measure_all(arguments, report);
         if (cli_wants_text(arguments))

@@ -227,6 +227,12 @@ static void write_row(json_writer *json, const check_row *row)
     json_text(json, "kernel", result->kernel);
     json_text(json, "backward_kernel", result->backward_kernel);
     json_number(json, "max_error", result->max_error);
+    json_number(json, "mean_error", result->mean_error);
+    json_number(json, "relative_error", result->relative_error);
+    json_array(json, "ulps");
+    for (int bin = 0; bin < COMPARE_ULP_BINS; bin++)
+        json_integer(json, NULL, result->ulps[bin]);
+    json_end(json);
     json_number(json, "tolerance", result->tolerance);
     json_number(json, "lse_error", result->lse_error);
     json_number(json, "lse_tolerance", result->lse_tolerance);
@@ -240,9 +246,7 @@ static void write_json(json_writer *json, const void *data)
 {
     const check_report *report = data;
     check_counts all = count(report, NULL);
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    cli_json_result(json, "check");
     json_text(json, "device", fc_context_device(report->context));
     json_text(json, "forced_kernel", report->forced_kernel);
     json_boolean(json, "interrupted", report->interrupted);
@@ -253,6 +257,10 @@ static void write_json(json_writer *json, const void *data)
     json_integer(json, "failed", (int64_t)all.failed);
     json_integer(json, "refused", (int64_t)all.refused);
     json_number(json, "worst_error_by_tolerance", all.worst);
+    json_array(json, "ulp_limits");
+    for (int bin = 0; bin < COMPARE_ULP_BINS - 1; bin++)
+        json_number(json, NULL, compare_ulp_limits[bin]);
+    json_end(json);
     json_array(json, "results");
     for (size_t index = 0; index < report->done; index++)
         write_row(json, &report->rows[index]);

@@ -159,6 +159,7 @@ static void write_bounds(json_writer *json, const emu_report *report)
         json_number(json, "exponentials_us", bound.exponentials * 1e6);
         json_number(json, "shared_memory_us", bound.shared_memory * 1e6);
         json_number(json, "at_least_us", bound.longest * 1e6);
+        json_text(json, "bound_by", bound.longest_name);
         json_number(json, "cold_memory_us", bound.memory * 1e6);
         json_end(json);
     }
@@ -168,7 +169,7 @@ static void write_bounds(json_writer *json, const emu_report *report)
 static void write_json(json_writer *json, const void *data)
 {
     const emu_report *report = data;
-    json_object(json, NULL);
+    cli_json_result(json, "emu");
     json_text(json, "device", report->device);
     json_text(json, "kernel", report->kernel);
     cli_problem_json(json, "problem", &report->problem);

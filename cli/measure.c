@@ -179,6 +179,8 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_number(json, "p90_us", measurement->times.p90 * 1e6);
     if (measurement->times.plain_p50 > 0)
         json_number(json, "plain_p50_us", measurement->times.plain_p50 * 1e6);
+    json_number(json, "operations", bench_flops(&measurement->problem, measurement->direction));
+    json_number(json, "bytes", bench_bytes(&measurement->problem, measurement->direction));
     json_number(json, "tflops", cli_tflops(measurement));
     json_number(json, "gigabytes_per_second", cli_gigabytes_per_second(measurement));
 }

@@ -27,6 +27,8 @@ const cli_option cli_options[] = {
     {"v", "FILE", "values", CLI_RUN, cli_set_text, INPUT(CLI_V)},
     {"out", "FILE", "where the output goes; out.npy in DIR, or here, when not given", CLI_RUN,
      cli_set_text, FIELD(out_path)},
+    {"out", "FILE", "where the page goes; report.html in DIR when not given", CLI_REPORT,
+     cli_set_text, FIELD(out_path)},
     {"lse", "FILE", "write the log-sum-exp of every row, f32", CLI_RUN, cli_set_text,
      FIELD(lse_path)},
     {"bias", "FILE",

@@ -20,7 +20,8 @@ enum {
     CLI_COMPLETION = 1 << 9,
     CLI_HELP = 1 << 10,
     CLI_EMU = 1 << 11,
-    CLI_EVERY_VERB = (1 << 12) - 1
+    CLI_REPORT = 1 << 12,
+    CLI_EVERY_VERB = (1 << 13) - 1
 };
 
 typedef int32_t cli_layout;
@@ -49,7 +50,7 @@ extern const char *const cli_input_names[CLI_INPUT_COUNT];
 
 /* What the command line said. What it did not say is zero. */
 typedef struct cli_arguments {
-    const char *operand; /* the word that is no flag: run's directory, help's verb */
+    const char *operand; /* the word that is no flag: a directory, help's verb */
     fc_attention problem;
     fc_context_options context;
     cli_layout layout;

@@ -106,6 +106,21 @@ const cli_verb cli_verbs[] = {
         .run = cli_resources,
     },
     {
+        .name = "report",
+        .bit = CLI_REPORT,
+        .operand = "DIR",
+        .summary = "one page from the results that other verbs wrote",
+        .description =
+            "Reads every .json file of a directory (this one where none is named), or one file, "
+            "that check, bench, ladder, emu, resources, info, tune or bench/peers.py wrote with "
+            "--json, and writes an HTML page: latency beside the peers, roofline, ladder, "
+            "histograms of errors, tuning landscape, with all numbers in tables. The page needs "
+            "neither a network nor scripts, follows the reader's light or dark, and can be "
+            "printed. Needs no GPU.",
+        .examples = {"report results", "report results --out page.html", "report bench.json"},
+        .run = cli_report,
+    },
+    {
         .name = "info",
         .bit = CLI_INFO,
         .summary = "version, build, devices, environment",

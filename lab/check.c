@@ -2,7 +2,6 @@
 #include "check.h"
 
 #include "bench.h"
-#include "compare.h"
 #include "run.h"
 #include "truth.h"
 #include "unfused.h"
@@ -10,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static fc_status plain_forward(void *user, fc_context *context, const fc_attention *problem,
                                const fc_plan *plan, const fc_buffers *buffers)
@@ -184,6 +184,9 @@ static void note_errors(check_result *result, lab_tensor tensor, const compare_r
 {
     if (tensor == LAB_OUT) {
         result->max_error = report->error;
+        result->mean_error = report->mean_error;
+        result->relative_error = report->relative_error;
+        memcpy(result->ulps, report->ulps, sizeof result->ulps);
         result->tolerance = report->tolerance;
     } else if (tensor == LAB_LSE) {
         result->lse_error = report->error;

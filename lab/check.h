@@ -10,6 +10,7 @@
 #define LAB_CHECK_H
 
 #include "cases.h"
+#include "compare.h"
 #include "memory.h"
 
 typedef enum check_outcome {
@@ -23,7 +24,10 @@ typedef struct check_result {
     char reason[1024];           /* what is wrong, or why it was refused; "" when passed */
     const char *kernel;          /* NULL when refused */
     const char *backward_kernel; /* NULL when the case asks for none, or none is there */
-    double max_error;            /* of out */
+    double max_error;            /* of out, and so are the next four */
+    double mean_error;
+    double relative_error;
+    int64_t ulps[COMPARE_ULP_BINS];
     double tolerance;
     double lse_error;
     double lse_tolerance;

@@ -19,8 +19,16 @@
 
 #include "results.h"
 
+/* Elements by their error in units of the type's spacing at the truth's magnitude: up to
+ * compare_ulp_limits[bin], the last bin beyond. 0.5 is the correctly rounded truth. */
+enum { COMPARE_ULP_BINS = 8 };
+extern const double compare_ulp_limits[COMPARE_ULP_BINS - 1];
+
 typedef struct compare_report {
-    double error; /* largest; infinity where one side alone is finite */
+    double error;          /* largest; infinity where one side alone is finite */
+    double mean_error;     /* of the elements where both are finite, as the next */
+    double relative_error; /* root of the sum of squares, over that of the truth */
+    int64_t ulps[COMPARE_ULP_BINS];
     double tolerance;
     char reason[256]; /* "" when error <= tolerance */
 } compare_report;

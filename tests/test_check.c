@@ -463,6 +463,34 @@ static void test_wrong_truth_is_noticed(void **state)
     lab_tensors_destroy(&tensors);
 }
 
+CHEAT(one_unit_away)
+{
+    (void)user, (void)on;
+    const fc_status status = fc_plan_forward(plan, b, NULL);
+    for (int64_t i = 0; i < out_elements(p); i++)
+        ((float *)b->out)[i] = nextafterf(((float *)b->out)[i], INFINITY);
+    return status;
+}
+
+/* The reference rounds the truth, so that its errors are half a unit at most. */
+static void test_errors_are_counted_in_units_of_the_last_place(void **state)
+{
+    (void)state;
+    check_result honest, moved;
+    const fc_case c = find_case("features", "f32");
+    check_target target = check_target_of(context);
+    check_case_on(&target, &c, &honest);
+    target.forward = one_unit_away;
+    check_case_on(&target, &c, &moved);
+    assert_int_equal(honest.ulps[0], out_elements(&c.problem));
+    assert_int_equal(moved.ulps[0], 0);
+    assert_int_equal(moved.ulps[1] + moved.ulps[2], out_elements(&c.problem));
+    assert_true(honest.mean_error > 0 && honest.mean_error <= honest.max_error);
+    assert_true(moved.mean_error > honest.mean_error);
+    assert_true(honest.relative_error > 0 && honest.relative_error < 0x1p-24);
+    assert_true(moved.relative_error > 0x1p-25 && moved.relative_error < 0x1p-22);
+}
+
 /* If the unfused computation went wrong, it would excuse everything else. */
 static void test_tolerances_stay_small(void **state)
 {
@@ -521,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_lse_overwritten),
         cmocka_unit_test(test_refusal_is_no_pass),
         cmocka_unit_test(test_wrong_truth_is_noticed),
+        cmocka_unit_test(test_errors_are_counted_in_units_of_the_last_place),
         cmocka_unit_test(test_tolerances_stay_small),
     };
     return cmocka_run_group_tests(tests, make_context, destroy_context);
