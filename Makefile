@@ -4,6 +4,7 @@
 #   make test       everything that CI runs
 #   make nightly    every CUDA kernel on the emulator, with the whole case list: hours
 #   make bench      the standard set of shapes, measured
+#   make repro      all that this machine can be asked, in a directory to send: ARGS="results --quick"
 #   make peers      the CPU kernels beside PyTorch and BLAS, ARGS="--only mission"
 #   make fuzz       RUNS=1000000 inputs for each fuzz target
 #   make format     let clang-format lay out every source file
@@ -28,7 +29,7 @@ define check
 	ctest --preset $(1) --parallel $$(nproc)
 endef
 
-.PHONY: help demo bench peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
+.PHONY: help demo bench repro peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
 	test-cross test-python test-browser wheel fuzz format install program deps-build deps-test deps-python deps-browser clean
 .NOTPARALLEL:
 
@@ -40,6 +41,10 @@ demo: program
 
 bench: program
 	@$(PROGRAM) bench $(ARGS)
+
+repro: program
+	@cmake --build --preset release -- --quiet
+	@$(PROGRAM) repro $(ARGS)
 
 nightly: deps-test
 	cmake --preset release

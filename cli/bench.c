@@ -1,6 +1,7 @@
 /* bench.c: `flashcore bench`: whole calls, timed after their result was right. */
 #include "core/internal.h"
 #include "device.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
@@ -84,8 +85,7 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
         cli_measure(report->context, &problem, report->direction, report->seconds,
                     &row->measurement);
     } else {
-        row->measurement = (cli_measurement){.problem = problem};
-        row->measurement.check.outcome = CHECK_REFUSED;
+        row->measurement = (cli_measurement){.problem = problem, .left_out = true};
         snprintf(row->measurement.reason, sizeof row->measurement.reason,
                  "a call would take about %s; allow it with --seconds",
                  cli_duration(expected, expected_text));
@@ -103,9 +103,10 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
         cli_measure(report->context, &problem, report->direction, report->seconds,
                     &row->measurement);
     } else {
+        cli_catch_interrupts();
         bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
         for (size_t index = 0; index < SHAPE_COUNT; index++) {
-            if (all || shapes[index].is_mission)
+            if ((all || shapes[index].is_mission) && !cli_interrupted())
                 measure_shape(arguments, &shapes[index], report);
         }
     }
@@ -217,5 +218,5 @@ int cli_bench(const cli_arguments *arguments)
     }
     fc_context_destroy(report->context);
     free(report);
-    return ok ? CLI_OK : CLI_FAILED;
+    return cli_interrupted() ? CLI_INTERRUPTED : ok ? CLI_OK : CLI_FAILED;
 }

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "bench.h"
 #include "device.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "sample.h"
@@ -9,7 +10,6 @@
 #include "verbs.h"
 
 #include <fnmatch.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,23 +73,7 @@ static void sample_cases(check_report *report, size_t wanted)
     report->wanted = kept;
 }
 
-/* 2. The run, which the first interrupt ends after the case at hand, the second at once. */
-
-static volatile sig_atomic_t interrupt_seen;
-
-static void note_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupt_seen = 1;
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
+/* 2. The run. */
 
 static void run_case(const check_report *report, check_row *row)
 {
@@ -104,8 +88,8 @@ static void run_cases(check_report *report)
 {
     size_t failed = 0;
     double start = bench_now();
-    catch_interrupts();
-    while (report->done < report->wanted && !interrupt_seen) {
+    cli_catch_interrupts();
+    while (report->done < report->wanted && !cli_interrupted()) {
         check_row *row = &report->rows[report->done];
         cli_progress("[%zu/%zu] %zu failed  %s", report->done + 1, report->wanted, failed,
                      row->of.name);

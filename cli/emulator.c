@@ -6,18 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
-
-/* FLASHCORE_EMU, or in the build folder beside the program's. */
-static bool find_library(char path[PATH_BYTES])
+bool cli_find_emulator(char path[CLI_EMULATOR_PATH_BYTES])
 {
     static const char beside[] = "/../emu/libflashcore_emu.so";
     const char *given = getenv("FLASHCORE_EMU");
     if (given != NULL && *given != '\0') {
-        snprintf(path, PATH_BYTES, "%s", given);
+        snprintf(path, CLI_EMULATOR_PATH_BYTES, "%s", given);
         return access(path, R_OK) == 0;
     }
-    const ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - sizeof beside);
+    const ssize_t length =
+        readlink("/proc/self/exe", path, CLI_EMULATOR_PATH_BYTES - sizeof beside);
     path[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(path, '/');
     if (slash == NULL)
@@ -28,8 +26,8 @@ static bool find_library(char path[PATH_BYTES])
 
 bool cli_use_emulator(char complaint[CLI_COMPLAINT_BYTES])
 {
-    char path[PATH_BYTES];
-    if (!find_library(path)) {
+    char path[CLI_EMULATOR_PATH_BYTES];
+    if (!cli_find_emulator(path)) {
         snprintf(complaint, CLI_COMPLAINT_BYTES,
                  "this build has no emulator; FLASHCORE_EMU names its library");
         return false;

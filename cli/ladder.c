@@ -1,6 +1,7 @@
 /* ladder.c: `flashcore ladder`: every rung checked, then timed: what each technique buys here. */
 #include "cuda/ladder/ladder.h"
 #include "device.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
@@ -112,7 +113,8 @@ static bool has_macro(const fc_kernel *rung, const cli_arguments *arguments, con
 static bool measure_all(const cli_arguments *arguments, ladder_report *report)
 {
     bool ok = true;
-    for (int i = 0; i < FC_LADDER_RUNG_COUNT; i++) {
+    cli_catch_interrupts();
+    for (int i = 0; i < FC_LADDER_RUNG_COUNT && !cli_interrupted(); i++) {
         if (!report->macro[0]) {
             ok = measure_rung(arguments, i, NULL, report) && ok;
         } else if (has_macro(fc_ladder[i], arguments, report->macro)) {
@@ -290,5 +292,5 @@ int cli_ladder(const cli_arguments *arguments)
     if (arguments->svg_path != NULL)
         ok = draw(arguments, report) && ok;
     free(report);
-    return ok ? CLI_OK : CLI_FAILED;
+    return cli_interrupted() ? CLI_INTERRUPTED : ok ? CLI_OK : CLI_FAILED;
 }

@@ -82,6 +82,6 @@ int cli_manual(const cli_arguments *arguments)
     print_environment();
     printf(".SH EXIT STATUS\n"
            "0: all went well. 1: it failed, or a case of\n.B check\ndid. "
-           "2: the command line was not understood. 130:\n.B check\nwas interrupted.\n");
+           "2: the command line was not understood. 130: it was interrupted.\n");
     return CLI_OK;
 }

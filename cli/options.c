@@ -139,6 +139,9 @@ const cli_option cli_options[] = {
     {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH | CLI_LADDER,
      cli_set_seconds, FIELD(seconds)},
 
+    {"quick", NULL, "a minute in place of an hour: samples of the case list, few shapes", CLI_REPRO,
+     cli_set_switch, FIELD(quick)},
+
     /* The ladder and the compiler's reports. */
     {"without", "TECHNIQUE",
      "compare the rungs that use a technique with and without it: " FC_LADDER_TECHNIQUES,

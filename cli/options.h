@@ -21,7 +21,8 @@ enum {
     CLI_HELP = 1 << 10,
     CLI_EMU = 1 << 11,
     CLI_REPORT = 1 << 12,
-    CLI_EVERY_VERB = (1 << 13) - 1
+    CLI_REPRO = 1 << 13,
+    CLI_EVERY_VERB = (1 << 14) - 1
 };
 
 typedef int32_t cli_layout;
@@ -77,6 +78,7 @@ typedef struct cli_arguments {
     int32_t list;
     int64_t sample; /* 0: every case */
     int32_t compare;
+    int32_t quick;
 
     const char *json_path; /* NULL or "-": stdout */
     int32_t json;

@@ -106,6 +106,21 @@ const cli_verb cli_verbs[] = {
         .run = cli_resources,
     },
     {
+        .name = "repro",
+        .bit = CLI_REPRO,
+        .operand = "DIR",
+        .summary = "check and measure all that this machine can, into one directory",
+        .description =
+            "Runs info, resources, check, bench, ladder and emu, each in a process of its own, "
+            "and bench/peers.py where it is here, and writes into a new directory (flashcore-repro "
+            "where none is named) their results as JSON and text, a description of the machine, a "
+            "page that shows them all (report.html) and README.md, which says what was left out "
+            "and why. The exit status is 1 when a step failed; what a machine cannot do is left "
+            "out and no failure. An interrupt ends the step at hand and reports what was done.",
+        .examples = {"repro", "repro results-l4", "repro --quick results"},
+        .run = cli_repro,
+    },
+    {
         .name = "report",
         .bit = CLI_REPORT,
         .operand = "DIR",

@@ -11,6 +11,7 @@ int cli_bench(const cli_arguments *arguments);
 int cli_ladder(const cli_arguments *arguments);
 int cli_resources(const cli_arguments *arguments);
 int cli_emu(const cli_arguments *arguments);
+int cli_repro(const cli_arguments *arguments);
 int cli_report(const cli_arguments *arguments);
 int cli_kernels(const cli_arguments *arguments);
 int cli_info(const cli_arguments *arguments);

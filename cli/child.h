@@ -1,0 +1,29 @@
+/* child.h: another program, run to its end or to a time limit: what it does to itself, a hang or a
+ * broken CUDA context, stays with it. */
+#ifndef CLI_CHILD_H
+#define CLI_CHILD_H
+
+#include <stdbool.h>
+
+typedef struct child_run {
+    const char *const *words; /* the program and its arguments, up to a NULL */
+    const char *output_path;  /* stdout and stderr go to the end of this file */
+    double limit_seconds;
+} child_run;
+
+typedef struct child_result {
+    bool started;
+    bool timed_out;
+    int exit_status; /* 128 + the signal's number where one ended it */
+    double seconds;
+    char reason[256]; /* "" where it ran and gave 0 */
+} child_result;
+
+/* An interrupt of this program (interrupt.h) interrupts the other one, which has ten seconds to
+ * end. */
+void child_wait(const child_run *run, child_result *result);
+
+/* This program's own file. */
+const char *child_own_path(void);
+
+#endif
