@@ -12,7 +12,7 @@ enum {
     SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
     CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU,
-    REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES
+    REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES | CLI_LEDGER
 };
 
 const char *const cli_input_names[CLI_INPUT_COUNT] = {
@@ -141,6 +141,27 @@ const cli_option cli_options[] = {
 
     {"quick", NULL, "a minute in place of an hour: samples of the case list, few shapes", CLI_REPRO,
      cli_set_switch, FIELD(quick)},
+
+    /* The ledger. */
+    {"filter", "TEXT", "only experiments that hold TEXT somewhere", CLI_LEDGER, cli_set_text,
+     FIELD(filter)},
+    {"verdict", "negative|mixed|kept", "only these; with --add: what came of it", CLI_LEDGER,
+     cli_set_text, FIELD(verdict)},
+    {"gpu", "NAME", "only those on a GPU whose name holds NAME; with --add: where it was measured",
+     CLI_LEDGER, cli_set_text, FIELD(gpu)},
+    {"markdown", NULL, "as the page docs/ledger.md", CLI_LEDGER, cli_set_switch, FIELD(markdown)},
+    {"before", "FILE", "compare two results of bench or ladder (--json): the one before a change",
+     CLI_LEDGER, cli_set_text, FIELD(before_path)},
+    {"after", "FILE", "and the one after it", CLI_LEDGER, cli_set_text, FIELD(after_path)},
+    {"add", NULL, "record an experiment", CLI_LEDGER, cli_set_switch, FIELD(add)},
+    {"change", "TEXT", "what was changed", CLI_LEDGER, cli_set_text, FIELD(change)},
+    {"predicted", "TEXT", "what it should have brought, and why", CLI_LEDGER, cli_set_text,
+     FIELD(predicted)},
+    {"measured", "TEXT", "what it did (default: from --before and --after)", CLI_LEDGER,
+     cli_set_text, FIELD(measured)},
+    {"how", "TEXT", "the command that shows it", CLI_LEDGER, cli_set_text, FIELD(how)},
+    {"commit", "ID", "of the sources (default: as git says here)", CLI_LEDGER, cli_set_text,
+     FIELD(commit)},
 
     /* The ladder and the compiler's reports. */
     {"without", "TECHNIQUE",

@@ -22,7 +22,8 @@ enum {
     CLI_EMU = 1 << 11,
     CLI_REPORT = 1 << 12,
     CLI_REPRO = 1 << 13,
-    CLI_EVERY_VERB = (1 << 14) - 1
+    CLI_LEDGER = 1 << 14,
+    CLI_EVERY_VERB = (1 << 15) - 1
 };
 
 typedef int32_t cli_layout;
@@ -79,6 +80,18 @@ typedef struct cli_arguments {
     int64_t sample; /* 0: every case */
     int32_t compare;
     int32_t quick;
+
+    int32_t add;
+    int32_t markdown;
+    const char *change;
+    const char *predicted;
+    const char *measured;
+    const char *verdict;
+    const char *gpu;
+    const char *commit;
+    const char *how;
+    const char *before_path;
+    const char *after_path;
 
     const char *json_path; /* NULL or "-": stdout */
     int32_t json;

@@ -1,4 +1,5 @@
 /* report.c: `flashcore report`: one page from the results that other verbs wrote with --json. */
+#include "files.h"
 #include "output.h"
 #include "sections.h"
 #include "verbs.h"
@@ -9,37 +10,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *read_all(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *text = NULL;
-    size_t capacity = 0;
-    if (file == NULL || (getdelim(&text, &capacity, '\0', file) < 0 && ferror(file))) {
-        cli_refuse("cannot read %s: %s", path, strerror(errno));
-        free(text);
-        text = NULL;
-    } else if (text == NULL) {
-        text = cli_format("%s", "");
-    }
-    if (file != NULL)
-        fclose(file);
-    return text;
-}
-
 static bool add_file(report_data *data, const char *path)
 {
-    char error[JSON_ERROR_BYTES];
     const char *slash = strrchr(path, '/');
     if (data->count == REPORT_MOST_FILES)
         return cli_refuse("there are more than %d results; a page takes no more",
                           REPORT_MOST_FILES);
-    char *text = read_all(path);
-    if (text == NULL)
-        return false;
-    json_value *json = json_read(text, error);
-    free(text);
+    json_value *json = cli_read_json(path);
     if (json == NULL)
-        return cli_refuse("%s is no JSON: %s", path, error);
+        return false;
     data->files[data->count++] = (report_file){.name = cli_format("%s", slash ? slash + 1 : path),
                                                .json = json,
                                                .verb = json_text_of(json, "verb", "")};

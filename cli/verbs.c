@@ -136,6 +136,24 @@ const cli_verb cli_verbs[] = {
         .run = cli_report,
     },
     {
+        .name = "ledger",
+        .bit = CLI_LEDGER,
+        .operand = "FILE",
+        .summary = "the record of experiments: what was tried, what came of it",
+        .description =
+            "Lists the experiments of a ledger (docs/ledger.txt where none is named), or those "
+            "that the flags choose. With --before and --after it compares two results of bench or "
+            "ladder row by row; with --add it records an experiment, which takes its numbers, the "
+            "verdict and the GPU from these two results unless they are given. A row is faster "
+            "when its median lies below the 10th percentile before; an experiment is kept when "
+            "some row is faster and none slower.",
+        .examples = {"ledger --verdict negative --gpu H200",
+                     "ledger --before a.json --after b.json",
+                     "ledger --add --change A --predicted B --before a.json --after b.json",
+                     "ledger --markdown > docs/ledger.md"},
+        .run = cli_ledger,
+    },
+    {
         .name = "info",
         .bit = CLI_INFO,
         .summary = "version, build, devices, environment",
