@@ -16,13 +16,21 @@ static const double seconds_to_end = 10;
 
 /* In the new process. A group of its own: Ctrl-C on the terminal reaches this program alone, which
  * passes it on once. */
-static void become(const child_run *run)
+static void become(const child_run *run, int error_end)
 {
     const int output = open(run->output_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (setpgid(0, 0) == 0 && output >= 0 && input >= 0 && dup2(input, STDIN_FILENO) >= 0 &&
-        dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0)
+    if (setpgid(0, 0) != 0 || output < 0 || input < 0 || dup2(input, STDIN_FILENO) < 0 ||
+        dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)
+        return;
+    if (run->words != NULL) {
         execvp(run->words[0], (char *const *)run->words);
+        return;
+    }
+    close(error_end);
+    const int status = run->function(run->user);
+    fflush(NULL);
+    _exit(status);
 }
 
 /* What kept the program from starting comes through a pipe that a successful start closes. */
@@ -33,10 +41,11 @@ static pid_t start(const child_run *run, int *error)
     if (pipe(ends) != 0)
         return *error = errno, -1;
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    fflush(NULL); /* or both processes write what waits in the buffers */
     const pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        become(run);
+        become(run, ends[1]);
         const int why = errno;
         _exit(write(ends[1], &why, sizeof why) == sizeof why ? 127 : 126);
     }
@@ -84,7 +93,8 @@ void child_wait(const child_run *run, child_result *result)
     result->started = error == 0;
     result->exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (!result->started)
-        snprintf(result->reason, sizeof result->reason, "%s: %s", run->words[0], strerror(error));
+        snprintf(result->reason, sizeof result->reason, "%s: %s",
+                 run->words != NULL ? run->words[0] : "a process of its own", strerror(error));
     else if (result->timed_out)
         snprintf(result->reason, sizeof result->reason, "stopped after %.0f s", run->limit_seconds);
     else if (WIFSIGNALED(status))

@@ -1,13 +1,15 @@
-/* child.h: another program, run to its end or to a time limit: what it does to itself, a hang or a
- * broken CUDA context, stays with it. */
+/* child.h: another program, or a function of this one, run in a process of its own to its end or to
+ * a time limit: what it does to itself, a hang or a broken CUDA context, stays there. */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
 #include <stdbool.h>
 
 typedef struct child_run {
-    const char *const *words; /* the program and its arguments, up to a NULL */
-    const char *output_path;  /* stdout and stderr go to the end of this file */
+    const char *const *words;    /* the program and its arguments, up to a NULL; or NULL for */
+    int (*function)(void *user); /* whose result is the exit status */
+    void *user;
+    const char *output_path; /* stdout and stderr go to the end of this file */
     double limit_seconds;
 } child_run;
 

@@ -1,11 +1,11 @@
 /* ladder.c: `flashcore ladder`: every rung checked, then timed: what each technique buys here. */
 #include "cuda/ladder/ladder.h"
+#include "cuda/rebuild.h"
 #include "device.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
-#include "rebuild.h"
 #include "roof.h"
 #include "table.h"
 #include "verbs.h"
@@ -65,7 +65,7 @@ static fc_context *open_rung(const cli_arguments *arguments, const fc_kernel *ru
     fc_context *context = cli_create_context(&options);
     char variant[FC_LADDER_VARIANT_BYTES];
     fc_ladder_variant_name(rung, problem, variant);
-    if (context && macro && rebuild_variant(context, variant, macro) != FC_OK) {
+    if (context && macro && fc_rebuild_in(context, fc_cuda_find_variant(variant), macro) != FC_OK) {
         cli_refuse("%s with %s: %s", rung->name, macro, fc_last_error());
         fc_context_destroy(context);
         return NULL;
@@ -106,7 +106,7 @@ static bool has_macro(const fc_kernel *rung, const cli_arguments *arguments, con
     char variant[FC_LADDER_VARIANT_BYTES];
     const fc_attention problem = rung_problem(rung, arguments);
     fc_ladder_variant_name(rung, &problem, variant);
-    return rebuild_knows(variant, macro);
+    return fc_rebuild_knows(fc_cuda_find_variant(variant), macro);
 }
 
 /* With a macro only the rungs that have it are measured, each as it is and changed. */

@@ -8,11 +8,11 @@
 #define INPUT(index) (offsetof(cli_arguments, inputs) + (index) * sizeof(const char *))
 
 enum {
-    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU,
+    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE,
     SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
-    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU,
-    REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES | CLI_LEDGER
+    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE,
+    REPORT = (CONTEXT & ~CLI_TUNE) | CLI_INFO | CLI_LADDER | CLI_RESOURCES | CLI_LEDGER
 };
 
 const char *const cli_input_names[CLI_INPUT_COUNT] = {
@@ -136,8 +136,8 @@ const cli_option cli_options[] = {
     /* Timing. */
     {"set", "mission|standard", "which shapes to time when none is given (default standard)",
      CLI_BENCH, cli_set_text, FIELD(bench_set)},
-    {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH | CLI_LADDER,
-     cli_set_seconds, FIELD(seconds)},
+    {"seconds", "X", "time for the calls of one row (default 2; of tune's last round 1)",
+     CLI_DEMO | CLI_BENCH | CLI_LADDER | CLI_TUNE, cli_set_seconds, FIELD(seconds)},
 
     {"quick", NULL, "a minute in place of an hour: samples of the case list, few shapes", CLI_REPRO,
      cli_set_switch, FIELD(quick)},
@@ -169,6 +169,14 @@ const cli_option cli_options[] = {
      CLI_LADDER, cli_set_text, FIELD(without)},
     {"macro", "NAME=VALUE", "compare the rungs that have a macro with it set so: KV_TILE=32",
      CLI_LADDER, cli_set_text, FIELD(macro)},
+    {"macro", "CHOICES",
+     "search these values and no others, 'KV_TILE=32,64 STAGES=2,3' (default: those listed for the "
+     "kernel)",
+     CLI_TUNE, cli_set_text, FIELD(macro)},
+    {"gpu", "NAME", "with --backend emu: whose peaks turn counts into times (default L4)", CLI_TUNE,
+     cli_set_text, FIELD(gpu)},
+    {"show", NULL, "run nothing: say what FILE found, and why", CLI_TUNE, cli_set_switch,
+     FIELD(show)},
     {"svg", "FILE", "draw the times", CLI_LADDER, cli_set_text, FIELD(svg_path)},
     {"registers", "N", "hold every kernel to N registers in place of its own budget", CLI_RESOURCES,
      cli_set_rows, FIELD(most_registers)},

@@ -23,7 +23,8 @@ enum {
     CLI_REPORT = 1 << 12,
     CLI_REPRO = 1 << 13,
     CLI_LEDGER = 1 << 14,
-    CLI_EVERY_VERB = (1 << 15) - 1
+    CLI_TUNE = 1 << 15,
+    CLI_EVERY_VERB = (1 << 16) - 1
 };
 
 typedef int32_t cli_layout;
@@ -80,6 +81,8 @@ typedef struct cli_arguments {
     int64_t sample; /* 0: every case */
     int32_t compare;
     int32_t quick;
+    int32_t show;
+    int32_t emulated; /* --backend emu */
 
     int32_t add;
     int32_t markdown;

@@ -106,6 +106,26 @@ const cli_verb cli_verbs[] = {
         .run = cli_resources,
     },
     {
+        .name = "tune",
+        .bit = CLI_TUNE,
+        .operand = "FILE",
+        .summary = "search a kernel's tile sizes, stages and warps for the fastest",
+        .description =
+            "Compiles a problem's kernel with every combination of the macros that are listed for "
+            "it, drops what the compiler's report rules out, checks and times the rest, each in a "
+            "process of its own: all of them shortly, the best quarter longer, the best three at "
+            "length. FILE (tune.json where none is named) holds the search; after an interrupt the "
+            "same command goes on from it. A GPU's winner goes into the file that FLASHCORE_TUNED "
+            "names (flashcore-tuned.txt where it names none), which plans read when the variable "
+            "is set. --backend emu ranks the candidates without a GPU by what they keep "
+            "busy, counted; on the CPU kernels and numbers of threads are searched.",
+        .examples = {"tune --backend cuda --shape 4,16,2048,64",
+                     "tune --backend cuda --macro 'KV_TILE=32,64 STAGES=2,3' t.json",
+                     "tune --backend emu --kernel ladder_swizzle --shape 1,1,256,64",
+                     "tune --show t.json"},
+        .run = cli_tune,
+    },
+    {
         .name = "repro",
         .bit = CLI_REPRO,
         .operand = "DIR",

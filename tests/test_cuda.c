@@ -3,7 +3,9 @@
 #include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
 #include "cuda/services.h"
+#include "cuda/tuned.h"
 #include "fake_cuda.h"
+#include "jit/nvrtc.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -346,6 +348,69 @@ static fc_status count_call(void *user, fc_stream stream)
     return ++*(int *)user == 7 ? fc_fail(FC_ERROR_DRIVER, "the seventh call fails") : FC_OK;
 }
 
+/* Rows of which one is for this GPU, variant and kind of problem. */
+static const char tuned_rows[] =
+    "# GPU | variant | problem | macros | remarks\n"
+    "Other GPU | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=8 | no\n"
+    "Fake GPU 0 | sm80_prefill_d128_f16 | bh8 q512 kv512 | WARPS=8 |\n"
+    "Fake GPU 0 | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=2 | x\n";
+
+static void test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem(void **state)
+{
+    (void)state;
+    char macros[FC_MACROS_BYTES];
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    assert_string_equal(macros, "WARPS=2");
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv51", macros);
+    assert_string_equal(macros, "");
+    fc_tuned_find(tuned_rows, "Fake GPU", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    assert_string_equal(macros, "");
+    fc_tuned_find("Fake GPU 0 | v | b | A=1", "Fake GPU 0", "v", "b", macros); /* cut off */
+    assert_string_equal(macros, "A=1");
+    fc_tuned_find(NULL, "Fake GPU 0", "v", "b", macros);
+    assert_string_equal(macros, "");
+}
+
+/* Blocks along x: query tiles. */
+static unsigned prefill_tiles(const fc_attention *p)
+{
+    fc_context *context;
+    fc_plan *plan;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    if (fc_plan_create(context, p, &plan) != FC_OK)
+        fail_msg("%s", fc_last_error());
+    assert_int_equal(fc_plan_forward(plan, &b, NULL), FC_OK);
+    fc_plan_destroy(plan);
+    fc_context_destroy(context);
+    return fake->last_launch.gridDimX;
+}
+
+static void test_a_tuned_kernel_runs_where_the_environment_names_its_row(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_cuda_tuned.XXXXXX";
+    fc_attention p = mission();
+    const jit_nvrtc *compiler;
+    if (jit_nvrtc_open(&compiler) != FC_OK)
+        skip(); /* this toolkit has no run-time compiler */
+    setenv("FLASHCORE_CACHE", "/dev/null/folder", 1);
+    fc_context *context;
+    const int file = mkstemp(path);
+    assert_int_equal(write(file, tuned_rows, strlen(tuned_rows)), (int)strlen(tuned_rows));
+    close(file);
+    assert_int_equal(prefill_tiles(&p), 4); /* 128 rows: 4 warps of two groups */
+    setenv("FLASHCORE_TUNED", path, 1);
+    assert_int_equal(prefill_tiles(&p), 8);
+    p.q_length = 513; /* another kind of problem */
+    assert_int_equal(prefill_tiles(&p), 5);
+    unlink(path);
+    assert_int_equal(open_gpu(&context, NULL), FC_ERROR_INVALID);
+    assert_says("FLASHCORE_TUNED names /tmp/test_cuda_tuned.");
+    unsetenv("FLASHCORE_TUNED");
+    unsetenv("FLASHCORE_CACHE");
+}
+
 static void test_timing_releases_what_it_took(void **state)
 {
     (void)state;
@@ -396,6 +461,8 @@ int main(void)
         TEST(test_backward_on_a_gpu_says_that_there_is_none),
         TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
         TEST(test_timing_releases_what_it_took),
+        TEST(test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem),
+        TEST(test_a_tuned_kernel_runs_where_the_environment_names_its_row),
     };
     return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
 }

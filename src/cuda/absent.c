@@ -85,6 +85,12 @@ fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *us
     return refuse();
 }
 
+const fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *device)
+{
+    (void)device;
+    return NULL;
+}
+
 const struct emu_control *fc_cuda_emulator(void)
 {
     return NULL;

@@ -25,6 +25,11 @@ fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *us
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
 
+/* The variant that plans of this device asked for first: of one plan, the one that runs it. NULL:
+ * none yet. */
+struct fc_cuda_variant;
+const struct fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *device);
+
 /* The controls of emu/emu.h where the emulator stands in for the driver; NULL on a real GPU. */
 struct emu_control;
 const struct emu_control *fc_cuda_emulator(void);

@@ -3,7 +3,7 @@
 #include "cuda/sm80/sm80.h"
 
 #include "cuda/attention_args.h"
-#include "cuda/device.h"
+#include "cuda/tuned.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -161,7 +161,7 @@ static fc_status find_function(const fc_plan *plan, const char *name,
     const fc_cuda_variant *variant = fc_cuda_find_variant(name);
     if (!variant)
         return fc_fail(FC_ERROR_UNSUPPORTED, "this library was built without kernel %s", name);
-    return fc_cuda_find_function(plan->context->cuda, variant, name, function);
+    return fc_tuned_function(plan->context->cuda, variant, &plan->problem, function);
 }
 
 static fc_status find_functions(const fc_kernel *self, const fc_plan *plan, sm80_plan *s)
