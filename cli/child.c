@@ -27,6 +27,8 @@ static void become(const child_run *run, int error_end)
         execvp(run->words[0], (char *const *)run->words);
         return;
     }
+    signal(SIGINT, SIG_DFL); /* as for another program */
+    signal(SIGTERM, SIG_DFL);
     close(error_end);
     const int status = run->function(run->user);
     fflush(NULL);

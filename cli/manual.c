@@ -52,6 +52,8 @@ static void print_environment(void)
     printf(".SH ENVIRONMENT\n"
            ".TP\n.B FLASHCORE_KERNEL\n"
            "Forces kernels by name where\n.B \\-\\-kernel\nis not given.\n"
+           ".TP\n.B FLASHCORE_NCU\n"
+           "Names Nsight Compute for\n.B profile\nwhere it is not in the usual places.\n"
            ".TP\n.B FLASHCORE_TUNED\n"
            "Names the file of\n.B tune\nthat plans on a GPU take their macros from.\n"
            ".TP\n.B OMP_NUM_THREADS\n"

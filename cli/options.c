@@ -8,10 +8,11 @@
 #define INPUT(index) (offsetof(cli_arguments, inputs) + (index) * sizeof(const char *))
 
 enum {
-    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE,
+    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE | CLI_PROFILE,
     SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
-    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE,
+    CONTEXT =
+        CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE | CLI_PROFILE,
     REPORT = (CONTEXT & ~CLI_TUNE) | CLI_INFO | CLI_LADDER | CLI_RESOURCES | CLI_LEDGER
 };
 
@@ -175,6 +176,8 @@ const cli_option cli_options[] = {
      CLI_TUNE, cli_set_text, FIELD(macro)},
     {"gpu", "NAME", "with --backend emu: whose peaks turn counts into times (default L4)", CLI_TUNE,
      cli_set_text, FIELD(gpu)},
+    {"calls", NULL, "only make the two calls that the profiler watches", CLI_PROFILE,
+     cli_set_switch, FIELD(calls)},
     {"show", NULL, "run nothing: say what FILE found, and why", CLI_TUNE, cli_set_switch,
      FIELD(show)},
     {"svg", "FILE", "draw the times", CLI_LADDER, cli_set_text, FIELD(svg_path)},
@@ -184,7 +187,8 @@ const cli_option cli_options[] = {
     /* The device. */
     {"backend", "cpu|cuda|emu",
      "where to run (default cpu); emu runs the CUDA kernels on the CPU, slowly and strictly",
-     CONTEXT & ~(unsigned)(CLI_DEMO | CLI_EMU), cli_set_backend, FIELD(context.device_type)},
+     CONTEXT & ~(unsigned)(CLI_DEMO | CLI_EMU | CLI_PROFILE), cli_set_backend,
+     FIELD(context.device_type)},
     {"kernel", "NAME", "run this kernel or fail; FLASHCORE_KERNEL does the same", CONTEXT,
      cli_set_text, FIELD(context.kernel)},
     {"threads", "N", "CPU threads at most (default: as many as OpenMP gives)", CONTEXT,

@@ -24,7 +24,8 @@ enum {
     CLI_REPRO = 1 << 13,
     CLI_LEDGER = 1 << 14,
     CLI_TUNE = 1 << 15,
-    CLI_EVERY_VERB = (1 << 16) - 1
+    CLI_PROFILE = 1 << 16,
+    CLI_EVERY_VERB = (1 << 17) - 1
 };
 
 typedef int32_t cli_layout;
@@ -82,6 +83,7 @@ typedef struct cli_arguments {
     int32_t compare;
     int32_t quick;
     int32_t show;
+    int32_t calls;
     int32_t emulated; /* --backend emu */
 
     int32_t add;

@@ -106,6 +106,22 @@ const cli_verb cli_verbs[] = {
         .run = cli_resources,
     },
     {
+        .name = "profile",
+        .bit = CLI_PROFILE,
+        .operand = "DIR",
+        .summary = "what bounds a CUDA kernel, by Nsight Compute, in words",
+        .description =
+            "Runs ncu on the kernel of a problem with the metrics that matter to attention (tensor "
+            "cores, exponentials, issue slots, shared memory and its bank conflicts, L2, DRAM, "
+            "stalls, occupancy), prints the numbers, what bounds the kernel and what to try, and "
+            "keeps ncu's own report in DIR (profile where none is named). Where ncu is missing or "
+            "may not read the counters it says what to do, the emulator's counts stand in, and the "
+            "exit status is 1.",
+        .examples = {"profile --shape 4,16,2048,64", "profile --kernel ladder_swizzle swizzle",
+                     "profile --causal --json=profile.json"},
+        .run = cli_profile,
+    },
+    {
         .name = "tune",
         .bit = CLI_TUNE,
         .operand = "FILE",

@@ -15,6 +15,7 @@ int cli_repro(const cli_arguments *arguments);
 int cli_report(const cli_arguments *arguments);
 int cli_ledger(const cli_arguments *arguments);
 int cli_tune(const cli_arguments *arguments);
+int cli_profile(const cli_arguments *arguments);
 int cli_kernels(const cli_arguments *arguments);
 int cli_info(const cli_arguments *arguments);
 int cli_manual(const cli_arguments *arguments);

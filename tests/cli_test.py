@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
 
-VERBS = "demo run check bench kernels ladder emu resources tune repro report ledger info manual completion help".split()
+VERBS = "demo run check bench kernels ladder emu resources profile tune repro report ledger info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 
 
