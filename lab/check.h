@@ -1,11 +1,15 @@
 /* check.h: does a kernel keep the promises of flashcore.h on a case?
  *
  * The kernel runs first, on outputs full of poison; then again with one thread and other poison;
- * then on every sequence alone. Only then is the truth computed. What is looked at:
+ * then on every sequence alone. Only then is the truth computed, and afterwards the kernel runs on
+ * inputs that were changed where they lie. What is looked at:
  *   - nothing but the outputs is written: inputs, guards, gaps between rows, workspace guards;
  *   - every element of the outputs is written, and within its tolerance of the truth (compare.h);
  *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
- *     nor when the sequence stands alone. */
+ *     nor when the sequence stands alone;
+ *   - changed inputs change the output as they must (change.h): twice the values give twice the
+ *     output, to the bit; keys in another order the same output. Not on the emulator, where a run
+ *     takes seconds. */
 #ifndef LAB_CHECK_H
 #define LAB_CHECK_H
 

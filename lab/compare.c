@@ -180,6 +180,27 @@ void compare_tensor(const lab_tensors *t, lab_tensor tensor, const uint8_t *imag
              number(expected[worst], wanted), report->error, tolerance);
 }
 
+bool compare_doubled(const lab_tensors *t, const uint8_t *before, const uint8_t *after, char *name,
+                     size_t name_bytes)
+{
+    const lab_buffer *out = &t->buffer[LAB_OUT];
+    const double spacing = ulp(out->type, 0), smallest_normal = spacing / ulp(out->type, 1);
+    uint8_t *written = lab_written_elements(t, LAB_OUT);
+    bool same = true;
+    for (int64_t i = 0; same && i < out->elements; i++) {
+        if (!written[i])
+            continue;
+        const double once = fc_load(out->type, before + LAB_GUARD_BYTES, i);
+        const double twice = fc_load(out->type, after + LAB_GUARD_BYTES, i);
+        const double allowed = fabs(once) <= smallest_normal ? spacing : 0;
+        same = difference(out->type, twice, 2 * once) <= allowed;
+        if (!same)
+            compare_name_element(t, LAB_OUT, i, name, name_bytes);
+    }
+    free(written);
+    return same;
+}
+
 /* Two computations in double differ by their rounding alone; lse, dbias and dsinks of the truth
  * have passed through FP32. */
 bool compare_witness(const lab_tensors *t, const lab_results *truth, const lab_results *witness,

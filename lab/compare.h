@@ -37,6 +37,11 @@ typedef struct compare_report {
 void compare_tensor(const lab_tensors *tensors, lab_tensor tensor, const uint8_t *image,
                     const lab_results *truth, double tolerance, compare_report *report);
 
+/* Whether out is twice what it was, to the bit (of subnormal numbers: to their spacing); or else
+ * names an element. */
+bool compare_doubled(const lab_tensors *tensors, const uint8_t *before, const uint8_t *after,
+                     char *name, size_t name_bytes);
+
 /* plain: of the unfused computation in the case's own type. */
 double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,
                          const lab_results *plain, double largest_score);
