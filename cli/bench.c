@@ -205,7 +205,7 @@ int cli_bench(const cli_arguments *arguments)
     bench_report *report = cli_allocate(sizeof *report);
     report->direction = arguments->backward ? FC_BACKWARD : FC_FORWARD;
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
-    report->context = cli_create_context(&arguments->context);
+    report->context = cli_open_context(arguments, &arguments->context);
     bool ok = report->context != NULL;
     fc_cuda_limits limits;
     if (ok && report->context->cuda && fc_cuda_read_limits(report->context->cuda, &limits) == FC_OK)

@@ -268,7 +268,7 @@ static int exit_status(const check_report *report)
 
 static int run_and_report(const cli_arguments *arguments, check_report *report)
 {
-    report->context = cli_create_context(&arguments->context);
+    report->context = cli_open_context(arguments, &arguments->context);
     if (report->context == NULL)
         return CLI_FAILED;
     const char *from_environment = getenv("FLASHCORE_KERNEL");

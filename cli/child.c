@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,9 +31,7 @@ static void become(const child_run *run, int error_end)
     signal(SIGINT, SIG_DFL); /* as for another program */
     signal(SIGTERM, SIG_DFL);
     close(error_end);
-    const int status = run->function(run->user);
-    fflush(NULL);
-    _exit(status);
+    exit(run->function(run->user));
 }
 
 /* What kept the program from starting comes through a pipe that a successful start closes. */
@@ -104,6 +103,31 @@ void child_wait(const child_run *run, child_result *result)
                  strsignal(WTERMSIG(status)));
     else if (result->exit_status != 0)
         snprintf(result->reason, sizeof result->reason, "exit status %d", result->exit_status);
+}
+
+void child_find_line(const char *path, const char *words, char *reason, size_t bytes)
+{
+    static const char prefix[] = "flashcore: ";
+    char *line = NULL;
+    size_t capacity = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && getline(&line, &capacity, file) > 0) {
+        const char *found = line[0] != '\n' ? strstr(line, words) : NULL;
+        if (found == NULL)
+            continue;
+        found += strlen(words);
+        if (strncmp(found, prefix, strlen(prefix)) == 0)
+            found += strlen(prefix);
+        snprintf(reason, bytes, "%.*s", (int)strcspn(found, "\n"), found);
+    }
+    if (file != NULL)
+        fclose(file);
+    free(line);
+}
+
+void child_last_line(const char *path, char *reason, size_t bytes)
+{
+    child_find_line(path, "", reason, bytes);
 }
 
 const char *child_own_path(void)

@@ -4,6 +4,7 @@
 #define CLI_CHILD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef struct child_run {
     const char *const *words;    /* the program and its arguments, up to a NULL; or NULL for */
@@ -24,6 +25,11 @@ typedef struct child_result {
 /* An interrupt of this program (interrupt.h) interrupts the other one, which has ten seconds to
  * end. */
 void child_wait(const child_run *run, child_result *result);
+
+/* The last line of a file that holds `words`, from behind them on; reason stays as it is where none
+ * does. A call's own words go without "flashcore: ". */
+void child_find_line(const char *path, const char *words, char *reason, size_t bytes);
+void child_last_line(const char *path, char *reason, size_t bytes);
 
 /* This program's own file. */
 const char *child_own_path(void);

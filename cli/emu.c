@@ -150,7 +150,7 @@ int cli_emu(const cli_arguments *arguments)
     options.device_type = FC_CUDA;
     if (!cli_use_emulator(complaint))
         return cli_fail(CLI_FAILED, "%s", complaint);
-    fc_context *context = cli_create_context(&options);
+    fc_context *context = cli_open_context(arguments, &options);
     if (context == NULL)
         return CLI_FAILED;
     static emu_report report;

@@ -106,7 +106,7 @@ static bool has_macro(const fc_kernel *rung, const cli_arguments *arguments, con
     char variant[FC_LADDER_VARIANT_BYTES];
     const fc_attention problem = rung_problem(rung, arguments);
     fc_ladder_variant_name(rung, &problem, variant);
-    return fc_rebuild_knows(fc_cuda_find_variant(variant), macro);
+    return fc_rebuild_knows(fc_cuda_find_variant(variant), macro, NULL);
 }
 
 /* With a macro only the rungs that have it are measured, each as it is and changed. */

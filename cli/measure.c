@@ -1,6 +1,7 @@
 /* measure.c: see measure.h. */
 #include "measure.h"
 #include "core/internal.h"
+#include "cuda/services.h"
 #include "problem.h"
 #include "tensors.h"
 
@@ -35,7 +36,7 @@ static fc_attention part_of(const fc_attention *problem)
     return part;
 }
 
-/* The part is run by the kernels that would run the whole. */
+/* The part is run by the kernels that would run the whole, and by the same binaries. */
 static fc_status make_part_context(const fc_context *context, const fc_plan *plan,
                                    fc_context **part_context)
 {
@@ -48,7 +49,10 @@ static fc_status make_part_context(const fc_context *context, const fc_plan *pla
     options.device_index = context->device_index;
     options.threads = context->threads;
     options.kernel = kernels;
-    return fc_context_create(&options, part_context);
+    const fc_status status = fc_context_create(&options, part_context);
+    return status == FC_OK && context->cuda
+               ? fc_cuda_copy_kernels(context->cuda, (*part_context)->cuda)
+               : status;
 }
 
 static void check(fc_context *context, const fc_plan *plan, cli_measurement *measurement)

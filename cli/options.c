@@ -191,6 +191,10 @@ const cli_option cli_options[] = {
      FIELD(context.device_type)},
     {"kernel", "NAME", "run this kernel or fail; FLASHCORE_KERNEL does the same", CONTEXT,
      cli_set_text, FIELD(context.kernel)},
+    {"source", "FILE",
+     "compile this .cu file in place of the kernel's own (docs/lab.md tells its argument; default "
+     "kernel: ladder_fused)",
+     CLI_CHECK | CLI_BENCH | CLI_EMU | CLI_TUNE | CLI_PROFILE, cli_set_text, FIELD(source_path)},
     {"threads", "N", "CPU threads at most (default: as many as OpenMP gives)", CONTEXT,
      cli_set_threads, FIELD(context.threads)},
 

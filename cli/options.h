@@ -78,6 +78,7 @@ typedef struct cli_arguments {
     const char *without;
     const char *macro;
     const char *svg_path;
+    const char *source_path;
     int32_t list;
     int64_t sample; /* 0: every case */
     int32_t compare;

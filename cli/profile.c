@@ -48,7 +48,7 @@ static int only_calls(const cli_arguments *arguments)
 {
     fc_context_options options = arguments->context;
     options.device_type = FC_CUDA;
-    fc_context *context = cli_create_context(&options);
+    fc_context *context = cli_open_context(arguments, &options);
     const fc_attention problem = cli_problem(arguments);
     const bool ok = context != NULL && make_calls(context, &problem);
     fc_context_destroy(context);

@@ -101,21 +101,6 @@ static char *path_in(const char *directory, const char *name, const char *ending
     return cli_format("%s/%s%s", directory, name, ending);
 }
 
-/* A verb that fails has said why in its last line. */
-static void add_last_line(const char *path, char reason[512])
-{
-    const size_t used = strlen(reason);
-    char *line = NULL;
-    size_t capacity = 0;
-    FILE *file = fopen(path, "r");
-    while (file != NULL && getline(&line, &capacity, file) > 0)
-        if (line[0] != '\n')
-            snprintf(reason + used, 512 - used, ": %.*s", (int)strcspn(line, "\n"), line);
-    if (file != NULL)
-        fclose(file);
-    free(line);
-}
-
 static void run_step(const repro_report *report, const repro_step *step, step_result *result)
 {
     enum { LIMIT_SECONDS = 3600 };
@@ -140,8 +125,12 @@ static void run_step(const repro_report *report, const repro_step *step, step_re
                       : step->need == NEEDS_PEERS ? "left out" /* no program of ours */
                                                   : "failed";
     snprintf(result->reason, sizeof result->reason, "%s", ended.reason);
-    if (ended.reason[0] != '\0')
-        add_last_line(output, result->reason);
+    if (ended.reason[0] != '\0') { /* a verb that fails has said why in its last line */
+        char last[400] = "";
+        child_last_line(output, last, sizeof last);
+        const size_t used = strlen(result->reason);
+        snprintf(result->reason + used, sizeof result->reason - used, ": %s", last);
+    }
     free(text);
     free(output);
     free(json);

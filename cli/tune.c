@@ -1,6 +1,7 @@
 /* tune.c: `flashcore tune`: successive halving over a kernel's choices. */
 #include "tune.h"
 #include "bench.h"
+#include "files.h"
 #include "interrupt.h"
 #include "output.h"
 #include "verbs.h"
@@ -129,16 +130,19 @@ int cli_tune(const cli_arguments *arguments)
     cli_problem_text(&search->problem, search->problem_text);
     snprintf(search->path, sizeof search->path, "%s",
              arguments->operand != NULL ? arguments->operand : "tune.json");
-    bool ok;
+    if (arguments->source_path != NULL)
+        search->source = cli_read_text(arguments->source_path);
+    bool ok = arguments->source_path == NULL || search->source != NULL;
     if (arguments->show) {
-        ok = tune_load(search);
+        ok = ok && tune_load(search);
         if (ok)
             tune_show(search);
     } else {
-        ok = run_search(search);
+        ok = ok && run_search(search);
     }
     const bool interrupted = search->interrupted && !arguments->show;
     free(search->candidates);
+    free(search->source);
     free(search);
     return interrupted ? CLI_INTERRUPTED : ok ? CLI_OK : CLI_FAILED;
 }

@@ -9,6 +9,7 @@
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
+#include "jit/jit.h"
 #include "options.h"
 #include "problem.h"
 
@@ -60,7 +61,11 @@ typedef struct tune_search {
     tune_candidate *candidates; /* the first is the kernel as it is built */
     bool interrupted;
     char path[4096]; /* of its file */
+    char *source;    /* the text of --source, or NULL */
 } tune_search;
+
+/* What stands in for the variant's own source; without a name where nothing does. */
+jit_source tune_own_source(const tune_search *search);
 
 const char *tune_outcome_name(tune_outcome outcome); /* "timed" */
 

@@ -57,7 +57,9 @@ static void compile_one(compiling *c, tune_candidate *candidate)
 {
     jit_kernel kernel;
     fc_rebuilt_facts facts;
-    if (fc_rebuild(c->variant, candidate->text, c->search->compute_capability, &kernel) != FC_OK)
+    const jit_source own = tune_own_source(c->search);
+    if (fc_rebuild(c->variant, candidate->text, c->search->compute_capability, &own, &kernel) !=
+        FC_OK)
         fall_out(candidate, TUNE_REFUSED, "%s", first_error(&kernel));
     else if (fc_rebuilt_read_facts(c->variant, &kernel, &facts) != FC_OK)
         fall_out(candidate, TUNE_REFUSED, "%s", fc_last_error());

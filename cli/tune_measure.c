@@ -7,6 +7,7 @@
 #include "cuda/services.h"
 #include "cuda/tuned.h"
 #include "device.h"
+#include "emu_build.h"
 #include "emu_count.h"
 #include "emulator.h"
 #include "files.h"
@@ -48,24 +49,6 @@ static void end_task(const task *t)
     rmdir(t->folder);
 }
 
-/* The last line of what was printed says why; a call's own words go without "flashcore: ". */
-static void last_line(const char *path, char reason[TUNE_TEXT_BYTES])
-{
-    static const char prefix[] = "flashcore: ";
-    char *line = NULL;
-    size_t capacity = 0;
-    FILE *file = fopen(path, "r");
-    while (file != NULL && getline(&line, &capacity, file) > 0) {
-        const char *text =
-            strncmp(line, prefix, strlen(prefix)) == 0 ? line + strlen(prefix) : line;
-        if (line[0] != '\n')
-            snprintf(reason, TUNE_TEXT_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
-    }
-    if (file != NULL)
-        fclose(file);
-    free(line);
-}
-
 /* NULL with the reason where the process gave no answer. */
 static json_value *ask(task *t, int (*function)(void *user), double limit,
                        char reason[TUNE_TEXT_BYTES])
@@ -78,7 +61,7 @@ static json_value *ask(task *t, int (*function)(void *user), double limit,
     if (ended.reason[0] == '\0')
         return cli_read_json(t->answer);
     if (ended.started && !ended.timed_out && ended.exit_status < 128)
-        last_line(t->output, reason);
+        child_last_line(t->output, reason, TUNE_TEXT_BYTES);
     return NULL;
 }
 
@@ -86,6 +69,12 @@ static bool give_answer(const task *t, cli_json_function *write, const void *dat
 {
     const cli_arguments to_file = {.json = 1, .json_path = t->answer};
     return cli_write_json(&to_file, write, data);
+}
+
+/* What the emulator does not have already. */
+static bool needs_library(const task *t)
+{
+    return t->candidate->text[0] != '\0' || t->search->arguments->source_path != NULL;
 }
 
 /* 2. The other process: a context with the candidate in it. */
@@ -104,7 +93,7 @@ static fc_context *open_context(const task *t)
         options.kernel = search->axes[0].values[t->candidate->choice[0]];
         options.threads = atoi(search->axes[1].values[t->candidate->choice[1]]);
     }
-    fc_context *context = cli_create_context(&options);
+    fc_context *context = cli_open_context(search->arguments, &options);
     if (context != NULL && search->mode != TUNE_CPU && t->candidate != NULL &&
         t->candidate->text[0] != '\0' &&
         fc_rebuild_in(context, fc_cuda_find_variant(search->variant), t->candidate->text) !=
@@ -212,7 +201,7 @@ static int count_here(void *user)
     emu_report *report = cli_allocate(sizeof *report);
     report->problem = t->search->problem;
     unsetenv("FLASHCORE_TUNED");
-    if (t->candidate->text[0] != '\0')
+    if (needs_library(t))
         setenv("FLASHCORE_EMU_KERNELS", t->library, 1);
     fc_context *context = open_context(t);
     bool ok = context != NULL && emu_count(context, report);
@@ -228,65 +217,7 @@ static int count_here(void *user)
     return ok ? 0 : 1;
 }
 
-/* 3. The kernel as a library of the emulator, with the compiler that built the emulator: its words
- * with bars between them. */
-
-#ifndef FC_EMU_COMPILER
-#define FC_EMU_COMPILER ""
-#endif
-
-static bool run_words(const task *t, const char *const *words, char reason[TUNE_TEXT_BYTES])
-{
-    child_result ended;
-    const child_run run = {.words = words, .output_path = t->output, .limit_seconds = 600};
-    child_wait(&run, &ended);
-    if (ended.reason[0] == '\0')
-        return true;
-    snprintf(reason, TUNE_TEXT_BYTES, "%s", ended.reason);
-    last_line(t->output, reason);
-    return false;
-}
-
-static bool build_library(const task *t, char reason[TUNE_TEXT_BYTES])
-{
-    enum { MOST_WORDS = 96 };
-    const fc_cuda_variant *variant = fc_cuda_find_variant(t->search->variant);
-    const char *words[MOST_WORDS];
-    char emulator[CLI_EMULATOR_PATH_BYTES];
-    int count = 0;
-    if (FC_EMU_COMPILER[0] == '\0' || !cli_find_emulator(emulator)) {
-        snprintf(reason, TUNE_TEXT_BYTES, "this build has no emulator");
-        return false;
-    }
-    /* A later macro wins over an earlier one of the same name, as in rebuild.c. */
-    char *line = cli_format("%s|-Wno-macro-redefined|-DKERNEL_NAME=%s|-c|-o|%s/kernel.o",
-                            FC_EMU_COMPILER, variant->name, t->folder);
-    char *macros = cli_format("%s %s", variant->macros, t->candidate->text);
-    char *source = cli_format("%s/%s", FC_CUDA_SOURCES, variant->file);
-    char *object = cli_format("%s/kernel.o", t->folder);
-    char *definitions[32] = {NULL};
-    int defined = 0;
-    for (char *word = strtok(line, "|"); word != NULL && count < MOST_WORDS - 34;
-         word = strtok(NULL, "|"))
-        words[count++] = word;
-    for (char *word = strtok(macros, " "); word != NULL && defined < 31; word = strtok(NULL, " "))
-        words[count++] = definitions[defined++] = cli_format("-D%s", word);
-    words[count++] = source;
-    words[count] = NULL;
-    const char *const link[] = {
-        "cc", "-shared", "-Wl,-Bsymbolic", "-o", t->library, object, emulator, "-lm", NULL};
-    const bool ok = run_words(t, words, reason) && run_words(t, link, reason);
-    unlink(object);
-    for (int i = 0; i < defined; i++)
-        free(definitions[i]);
-    free(line);
-    free(macros);
-    free(source);
-    free(object);
-    return ok;
-}
-
-/* 4. This process. */
+/* 3. This process. */
 
 bool tune_look(tune_search *search)
 {
@@ -325,7 +256,9 @@ void tune_measure(tune_search *search, tune_candidate *candidate, double seconds
     candidate->outcome = TUNE_FAILED;
     if (!start_task(&t))
         return;
-    if (!counts || candidate->text[0] == '\0' || build_library(&t, candidate->reason))
+    if (!counts || !needs_library(&t) ||
+        emu_build(fc_cuda_find_variant(search->variant), search->arguments->source_path,
+                  candidate->text, t.folder, t.library, candidate->reason))
         seen = ask(&t, counts ? count_here : time_here, 600, candidate->reason);
     if (seen != NULL) {
         candidate->outcome = TUNE_TIMED;

@@ -25,6 +25,12 @@ static const struct {
     {"ladder/persistent.cu", "KV_TILE=32,64 STAGES=2,3,4 PRODUCER_WARPS=1,2"},
 };
 
+jit_source tune_own_source(const tune_search *search)
+{
+    const fc_cuda_variant *variant = fc_cuda_find_variant(search->variant);
+    return (jit_source){.name = search->source ? variant->file : NULL, .text = search->source};
+}
+
 /* 1. Axes. */
 
 static bool add_value(tune_axis *axis, const char *text, size_t length)
@@ -70,6 +76,7 @@ static bool add_kernel_axes(tune_search *search)
 {
     const fc_cuda_variant *variant = fc_cuda_find_variant(search->variant);
     const char *given = search->arguments->macro;
+    const jit_source own = tune_own_source(search);
     for (size_t i = 0; given == NULL && i < sizeof spaces / sizeof spaces[0]; i++)
         if (strcmp(spaces[i].file, variant->file) == 0)
             return add_axes(search, spaces[i].axes);
@@ -80,8 +87,9 @@ static bool add_kernel_axes(tune_search *search)
     if (!add_axes(search, given))
         return false;
     for (int i = 0; i < search->axis_count; i++)
-        if (!fc_rebuild_knows(variant, search->axes[i].name))
-            return cli_refuse("%s has no macro %s with a default", variant->file,
+        if (!fc_rebuild_knows(variant, search->axes[i].name, &own))
+            return cli_refuse("%s has no macro %s with a default",
+                              search->source ? search->arguments->source_path : variant->file,
                               search->axes[i].name);
     return true;
 }

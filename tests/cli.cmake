@@ -25,7 +25,7 @@ find_program(FC_PYTHON_WITH_NUMPY NAMES python3 VALIDATOR fc_has_numpy)
 if(NOT FC_PYTHON_WITH_NUMPY)
     set(FC_PYTHON_WITH_NUMPY ${Python3_EXECUTABLE})
 endif()
-foreach(part cli cli_run report repro ledger tune profile)
+foreach(part cli cli_run report repro ledger tune profile source)
     add_test(
         NAME ${part}
         COMMAND ${FC_PYTHON_WITH_NUMPY} -B ${CMAKE_CURRENT_SOURCE_DIR}/${part}_test.py)

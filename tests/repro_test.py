@@ -52,7 +52,7 @@ class ReproTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         steps = steps_of(self.path)
         self.assertEqual(steps["check-cpu"]["outcome"], "failed")
-        self.assertIn("exit status 1: flashcore: there is no kernel 'nobody'", steps["check-cpu"]["reason"])
+        self.assertIn("exit status 1: there is no kernel 'nobody'", steps["check-cpu"]["reason"])
         self.assertEqual(steps["info"]["outcome"], "done")
         self.assertTrue((self.path / "report.html").exists())
 

@@ -411,6 +411,49 @@ static void test_a_tuned_kernel_runs_where_the_environment_names_its_row(void **
     unsetenv("FLASHCORE_CACHE");
 }
 
+/* A check of a part of the problem has to run what the whole would: the binary, not the row. */
+static void test_binaries_compiled_at_run_time_can_be_handed_on(void **state)
+{
+    (void)state;
+    fc_context *from, *to;
+    fc_plan *plan;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    const jit_nvrtc *compiler;
+    if (jit_nvrtc_open(&compiler) != FC_OK)
+        skip();
+    setenv("FLASHCORE_CACHE", "/dev/null/folder", 1);
+    assert_int_equal(open_gpu(&from, "sm80_prefill"), FC_OK);
+    assert_int_equal(open_gpu(&to, "sm80_prefill"), FC_OK);
+    const fc_cuda_variant *variant = fc_cuda_find_variant("sm80_prefill_d64_f16");
+    assert_int_equal(fc_rebuild_in(from, variant, "WARPS=2"), FC_OK);
+    assert_int_equal(fc_cuda_copy_kernels(from->cuda, to->cuda), FC_OK);
+    p.q_length = 256;
+    assert_int_equal(fc_plan_create(to, &p, &plan), FC_OK);
+    assert_int_equal(fc_plan_forward(plan, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 4);
+    fc_plan_destroy(plan);
+    fc_context_destroy(from);
+    fc_context_destroy(to);
+    unsetenv("FLASHCORE_CACHE");
+}
+
+static void test_a_source_stands_in_before_the_first_plan_alone(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fc_cuda_use_source(context->cuda, "ladder/nobody.cu", ""), FC_ERROR_INVALID);
+    assert_says("there is no kernel source ladder/nobody.cu");
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_OK);
+    fc_plan_destroy(plan);
+    assert_int_equal(fc_cuda_use_source(context->cuda, "ladder/fused.cu", ""), FC_ERROR_INVALID);
+    assert_says("before the first plan");
+    fc_context_destroy(context);
+}
+
 static void test_timing_releases_what_it_took(void **state)
 {
     (void)state;
@@ -461,6 +504,8 @@ int main(void)
         TEST(test_backward_on_a_gpu_says_that_there_is_none),
         TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
         TEST(test_timing_releases_what_it_took),
+        TEST(test_binaries_compiled_at_run_time_can_be_handed_on),
+        TEST(test_a_source_stands_in_before_the_first_plan_alone),
         TEST(test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem),
         TEST(test_a_tuned_kernel_runs_where_the_environment_names_its_row),
     };

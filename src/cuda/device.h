@@ -6,6 +6,7 @@
 #include "cuda/driver.h"
 #include "cuda/kernel_shape.h"
 #include "cuda/variants.h"
+#include "jit/jit.h"
 
 typedef struct fc_cuda_function {
     CUfunction handle;
@@ -26,7 +27,8 @@ struct fc_cuda_device {
     int most_shared_bytes; /* that a block may ask for */
     pthread_mutex_t lock;  /* of modules */
     fc_cuda_module *modules;
-    char *tuned; /* the text of FLASHCORE_TUNED (tuned.h), or NULL */
+    jit_source own; /* stands in for the file of its name (fc_cuda_use_source); NULL: none */
+    char *tuned;    /* the text of FLASHCORE_TUNED (tuned.h), or NULL */
 };
 
 /* Makes the device's context current, and the caller's again. A call must not fail in between

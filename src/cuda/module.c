@@ -115,7 +115,7 @@ static fc_status add_rebuilt(fc_cuda_device *d, const fc_cuda_variant *variant, 
                              fc_cuda_module **module)
 {
     jit_kernel kernel;
-    fc_status status = fc_rebuild(variant, macros, d->compute_capability, &kernel);
+    fc_status status = fc_rebuild(variant, macros, d->compute_capability, &d->own, &kernel);
     if (status == FC_OK) {
         *module = add_module(d, variant, macros);
         if (*module) {
@@ -133,7 +133,8 @@ static fc_status load_function(fc_cuda_device *d, const fc_cuda_variant *variant
                                const fc_cuda_function **function)
 {
     fc_cuda_module *module = find_module(d, variant, macros);
-    if (!module && macros[0])
+    const bool has_own = d->own.name && strcmp(d->own.name, variant->file) == 0;
+    if (!module && (macros[0] || has_own))
         FC_TRY(add_rebuilt(d, variant, macros, &module));
     else if (!module)
         module = add_module(d, variant, macros);
@@ -180,6 +181,30 @@ fc_status fc_cuda_find_rebuilt(fc_cuda_device *d, const fc_cuda_variant *variant
                                const char *macros, const fc_cuda_function **function)
 {
     return find_function(d, variant, macros, variant->name, function);
+}
+
+fc_status fc_cuda_copy_kernels(const fc_cuda_device *from, fc_cuda_device *to)
+{
+    free(to->tuned);
+    to->tuned = NULL;
+    if (from->own.name)
+        FC_TRY(fc_cuda_use_source(to, from->own.name, from->own.text));
+    for (const fc_cuda_module *module = from->modules; module; module = module->next)
+        if (module->cubin && !find_module(to, module->variant, ""))
+            FC_TRY(
+                fc_cuda_replace_variant(to, module->variant, module->cubin, module->cubin_bytes));
+    return FC_OK;
+}
+
+fc_status fc_cuda_use_source(fc_cuda_device *d, const char *file, const char *text)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < jit_source_count && !name; i++)
+        name = strcmp(jit_sources[i].name, file) == 0 ? jit_sources[i].name : NULL;
+    FC_REQUIRE(name, "there is no kernel source %s", file);
+    FC_REQUIRE(!d->modules && !d->own.name, "a source has to be given before the first plan");
+    d->own = (jit_source){.name = name, .text = strdup(text)};
+    return d->own.text ? FC_OK : fc_fail(FC_ERROR_MEMORY, "no memory for a source");
 }
 
 /* Modules stand in the list last first. */
@@ -237,6 +262,7 @@ void fc_cuda_device_close(fc_cuda_device *d)
         fc_cuda()->primary_release(d->device);
     pthread_mutex_destroy(&d->lock);
     free(d->tuned);
+    free((char *)d->own.text);
     free(d);
 }
 

@@ -6,6 +6,7 @@
 #include "jit/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MOST_MACROS = 16, MACRO_BYTES = 96 };
 
@@ -57,18 +58,39 @@ static fc_status list_macros(const fc_cuda_variant *variant, const char *macros,
     return set_macros(list, macros);
 }
 
-bool fc_rebuild_knows(const fc_cuda_variant *variant, const char *macro)
+static bool replaces(const jit_source *own, const char *file)
+{
+    return own && own->name && strcmp(own->name, file) == 0;
+}
+
+bool fc_rebuild_knows(const fc_cuda_variant *variant, const char *macro, const jit_source *own)
 {
     char line[MACRO_BYTES];
     snprintf(line, sizeof line, "#ifndef %.*s\n", (int)strcspn(macro, "="), macro);
     for (size_t i = 0; variant && i < jit_source_count; i++)
         if (strcmp(jit_sources[i].name, variant->file) == 0)
-            return strstr(jit_sources[i].text, line) != NULL;
+            return strstr(replaces(own, variant->file) ? own->text : jit_sources[i].text, line) !=
+                   NULL;
     return false;
 }
 
+static fc_status build_with(const jit_source *own, const jit_request *request, jit_kernel *kernel)
+{
+    jit_source *sources = malloc(jit_source_count * sizeof *sources);
+    if (!sources)
+        return fc_fail(FC_ERROR_MEMORY, "no memory to compile with");
+    for (size_t i = 0; i < jit_source_count; i++) {
+        sources[i] = jit_sources[i];
+        if (replaces(own, sources[i].name))
+            sources[i].text = own->text;
+    }
+    const fc_status status = jit_build_from(sources, jit_source_count, request, kernel);
+    free(sources);
+    return status;
+}
+
 fc_status fc_rebuild(const fc_cuda_variant *variant, const char *macros, int compute_capability,
-                     jit_kernel *kernel)
+                     const jit_source *own, jit_kernel *kernel)
 {
     macro_list list = {0};
     *kernel = (jit_kernel){0};
@@ -80,7 +102,7 @@ fc_status fc_rebuild(const fc_cuda_variant *variant, const char *macros, int com
                                  .macros = list.pointers,
                                  .macro_count = list.count,
                                  .architecture = architecture};
-    return jit_build(&request, kernel);
+    return build_with(own, &request, kernel);
 }
 
 static int larger(int a, int b)
@@ -118,7 +140,8 @@ fc_status fc_rebuilt_read_facts(const fc_cuda_variant *variant, const jit_kernel
 fc_status fc_rebuild_in(fc_context *context, const fc_cuda_variant *variant, const char *macros)
 {
     jit_kernel kernel;
-    fc_status status = fc_rebuild(variant, macros, context->cuda->compute_capability, &kernel);
+    fc_status status = fc_rebuild(variant, macros, context->cuda->compute_capability,
+                                  &context->cuda->own, &kernel);
     if (status == FC_OK)
         status =
             fc_cuda_replace_variant(context->cuda, variant, kernel.binary, kernel.binary_bytes);

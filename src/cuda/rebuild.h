@@ -11,12 +11,12 @@
 enum { FC_MACROS_BYTES = 256 };
 
 /* Whether the variant's source has a default for the macro, which says that it can be changed. */
-bool fc_rebuild_knows(const fc_cuda_variant *variant, const char *macro);
+bool fc_rebuild_knows(const fc_cuda_variant *variant, const char *macro, const jit_source *own);
 
-/* Compiles it for a compute capability, 89, or takes it from the cache. Release the kernel after a
- * failure too. */
+/* Compiles it for a compute capability, 89, or takes it from the cache. `own` stands in for the
+ * file of its name, unless it has none. Release the kernel after a failure too. */
 fc_status fc_rebuild(const fc_cuda_variant *variant, const char *macros, int compute_capability,
-                     jit_kernel *kernel);
+                     const jit_source *own, jit_kernel *kernel);
 
 /* What it takes: the largest of its kernels, and the shape of the first. */
 typedef struct fc_rebuilt_facts {

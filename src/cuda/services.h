@@ -25,6 +25,14 @@ fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *us
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
 
+/* Compiles `text` in place of a kernel source, "ladder/fused.cu", wherever one of its variants is
+ * needed; before the first plan. */
+fc_status fc_cuda_use_source(fc_cuda_device *device, const char *file, const char *text);
+
+/* Gives another device, before its first plan, all binaries of this one that were compiled at run
+ * time, whatever it would have taken itself. */
+fc_status fc_cuda_copy_kernels(const fc_cuda_device *from, fc_cuda_device *to);
+
 /* The variant that plans of this device asked for first: of one plan, the one that runs it. NULL:
  * none yet. */
 struct fc_cuda_variant;
