@@ -1,6 +1,7 @@
 /* bench.c: `flashcore bench`: whole calls, timed after their result was right. */
 #include "core/internal.h"
 #include "device.h"
+#include "gpu_state.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "output.h"
@@ -43,6 +44,7 @@ typedef struct bench_report {
     fc_direction direction;
     double seconds;
     cli_roof roof; /* 0 on a CPU */
+    gpu_state before, after;
     size_t count;
     bench_row rows[SHAPE_COUNT];
 } bench_report;
@@ -113,19 +115,29 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
     cli_progress("%s", "");
 }
 
-static void add_measurement(text_table *table, const cli_measurement *measured)
+static double roof_part(const bench_report *report, const cli_measurement *measured)
 {
+    return cli_roof_part(&report->roof, bench_flops(&measured->problem, measured->direction),
+                         bench_bytes(&measured->problem, measured->direction), measured->times.p50);
+}
+
+static void add_measurement(text_table *table, const bench_report *report,
+                            const cli_measurement *measured)
+{
+    const double part = roof_part(report, measured);
     char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES],
         plain[CLI_DURATION_BYTES];
     table_cell(table, "%s", cli_duration(measured->times.p10, p10));
     table_cell(table, "%s", cli_duration(measured->times.p50, p50));
     table_cell(table, "%s", cli_duration(measured->times.p90, p90));
+    table_cell(table, "%.1f %%", 100 * measured->times.spread);
     table_cell(table, "%s",
                measured->times.plain_p50 > 0 ? cli_duration(measured->times.plain_p50, plain)
                                              : "-");
     table_cell(table, "%zu", measured->times.calls);
     table_cell(table, "%.4g", cli_tflops(measured));
     table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
+    table_cell(table, part > 0 ? "%.1f %%" : "-", 100 * part);
     table_cell(table, "%.1e", cli_measured_error(measured));
 }
 
@@ -151,8 +163,9 @@ static void print_text(const bench_report *report)
     printf("%s; whole %scalls%s, after a check of the result\n\n",
            fc_context_device(report->context), report->direction == FC_BACKWARD ? "backward " : "",
            report->context->cuda ? " as replays of a CUDA graph (plain: p50 without)" : "");
-    text_table table = table_start("lllrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
-                                   "plain", "calls", "TFLOP/s", "GB/s", "max error");
+    text_table table =
+        table_start("lllrrrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90", "spread", "plain",
+                    "calls", "TFLOP/s", "GB/s", "of roof", "max error");
     for (size_t index = 0; index < report->count; index++) {
         const cli_measurement *measured = &report->rows[index].measurement;
         char text[CLI_PROBLEM_TEXT_BYTES] = "";
@@ -162,13 +175,17 @@ static void print_text(const bench_report *report)
         const char *kernel = cli_measured_kernel(measured);
         table_cell(&table, "%s", kernel != NULL ? kernel : "-");
         if (measured->timed)
-            add_measurement(&table, measured);
+            add_measurement(&table, report, measured);
         else
-            for (int column = 0; column < 8; column++)
+            for (int column = 0; column < 10; column++)
                 table_cell(&table, "-");
     }
     table_print(&table, stdout);
     print_notes(report);
+    char before[GPU_STATE_TEXT_BYTES], after[GPU_STATE_TEXT_BYTES];
+    if (report->context->cuda)
+        printf("\nbefore: %s\nafter: %s\n", gpu_state_text(&report->before, before),
+               gpu_state_text(&report->after, after));
 }
 
 static void write_json(json_writer *json, const void *data)
@@ -177,11 +194,17 @@ static void write_json(json_writer *json, const void *data)
     cli_json_result(json, "bench");
     json_text(json, "device", fc_context_device(report->context));
     cli_roof_json(json, &report->roof);
+    if (report->context->cuda) {
+        gpu_state_json(json, "gpu_before", &report->before);
+        gpu_state_json(json, "gpu_after", &report->after);
+    }
     json_array(json, "rows");
     for (size_t index = 0; index < report->count; index++) {
         json_object(json, NULL);
         json_text(json, "name", report->rows[index].name);
         cli_measurement_json(json, &report->rows[index].measurement);
+        if (report->rows[index].measurement.timed && report->roof.tflops > 0)
+            json_number(json, "part_of_roof", roof_part(report, &report->rows[index].measurement));
         json_end(json);
     }
     json_end(json);
@@ -211,7 +234,11 @@ int cli_bench(const cli_arguments *arguments)
     if (ok && report->context->cuda && fc_cuda_read_limits(report->context->cuda, &limits) == FC_OK)
         report->roof = cli_roof_of(&limits);
     if (ok) {
+        if (report->context->cuda)
+            report->before = gpu_state_read(arguments->context.device_index);
         measure_all(arguments, report);
+        if (report->context->cuda)
+            report->after = gpu_state_read(arguments->context.device_index);
         if (cli_wants_text(arguments))
             print_text(report);
         ok = cli_write_json(arguments, write_json, report) && none_failed(report);

@@ -6,6 +6,8 @@
 #include "tensors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* About ten runs of the reference make a check; at its speed this is some ten seconds. */
 static const double most_flops_to_check = 2e9;
@@ -74,10 +76,98 @@ static void check(fc_context *context, const fc_plan *plan, cli_measurement *mea
     fc_context_destroy(part_context);
 }
 
-/* The backward call reads what the forward one leaves. */
-static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
-                           const fc_gradients *gradients, double seconds, bench_times *times)
+/* The outputs of a direction: poisoned, or read. */
+typedef struct measured_outputs {
+    const lab_tensors *tensors;
+    lab_tensor first, end;
+    uint8_t *images[LAB_TENSOR_COUNT];
+} measured_outputs;
+
+static fc_status poison_outputs(const measured_outputs *outputs)
 {
+    enum { POISON = 0xFB };
+    const lab_memory *memory = &outputs->tensors->memory;
+    fc_status status = FC_OK;
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end && status == FC_OK; tensor++) {
+        const lab_buffer *buffer = &outputs->tensors->buffer[tensor];
+        if (!buffer->name)
+            continue;
+        const size_t bytes = lab_buffer_bytes(buffer);
+        uint8_t *poison = lab_zeroed((int64_t)bytes, 1);
+        memset(poison, POISON, bytes);
+        status = memory->upload(memory->user, buffer->memory, poison, bytes);
+        free(poison);
+    }
+    return status;
+}
+
+static fc_status read_outputs(measured_outputs *outputs)
+{
+    const lab_memory *memory = &outputs->tensors->memory;
+    fc_status status = FC_OK;
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end && status == FC_OK; tensor++) {
+        const lab_buffer *buffer = &outputs->tensors->buffer[tensor];
+        if (!buffer->name)
+            continue;
+        outputs->images[tensor] = lab_zeroed((int64_t)lab_buffer_bytes(buffer), 1);
+        status = memory->download(memory->user, outputs->images[tensor], buffer->memory,
+                                  lab_buffer_bytes(buffer));
+    }
+    return status;
+}
+
+static const char *find_difference(const measured_outputs *a, const measured_outputs *b)
+{
+    for (lab_tensor tensor = a->first; tensor < a->end; tensor++)
+        if (a->images[tensor] && memcmp(a->images[tensor], b->images[tensor],
+                                        lab_buffer_bytes(&a->tensors->buffer[tensor])) != 0)
+            return a->tensors->buffer[tensor].name;
+    return NULL;
+}
+
+static void free_outputs(measured_outputs *outputs)
+{
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end; tensor++)
+        free(outputs->images[tensor]);
+}
+
+/* One call that is not timed, then those that are, on poisoned outputs both times: what the last of
+ * them left has to be what the first did, to the bit. */
+static fc_status time_and_verify(const bench_call *call, const lab_tensors *tensors, double seconds,
+                                 cli_measurement *measurement)
+{
+    measured_outputs untimed = {.tensors = tensors,
+                                .first = call->gradients ? LAB_DQ : LAB_OUT,
+                                .end = call->gradients ? LAB_TENSOR_COUNT : LAB_DQ};
+    measured_outputs timed = untimed;
+    fc_status status = poison_outputs(&untimed);
+    if (status == FC_OK)
+        status = call->gradients
+                     ? fc_plan_backward(call->plan, call->buffers, call->gradients, NULL)
+                     : fc_plan_forward(call->plan, call->buffers, NULL);
+    if (status == FC_OK)
+        status = read_outputs(&untimed);
+    if (status == FC_OK)
+        status = poison_outputs(&timed);
+    if (status == FC_OK)
+        status = bench_calls(call, seconds, &measurement->times);
+    if (status == FC_OK)
+        status = read_outputs(&timed);
+    const char *different = status == FC_OK ? find_difference(&untimed, &timed) : NULL;
+    if (different)
+        snprintf(measurement->reason, sizeof measurement->reason,
+                 "the timed calls left other bits in %s than a call that was not timed", different);
+    free_outputs(&untimed);
+    free_outputs(&timed);
+    return different ? FC_ERROR_INVALID : status;
+}
+
+/* The backward call reads what the forward one leaves. */
+static fc_status time_plan(const fc_plan *plan, const lab_tensors *tensors, fc_buffers *buffers,
+                           const fc_gradients *gradients, double seconds,
+                           cli_measurement *measurement)
+{
+    const lab_memory *memory = &tensors->memory;
     const bench_call call = {.plan = plan, .buffers = buffers, .gradients = gradients};
     const size_t forward = fc_plan_workspace_bytes(plan, FC_FORWARD);
     const size_t backward = gradients ? fc_plan_workspace_bytes(plan, FC_BACKWARD) : 0;
@@ -86,7 +176,7 @@ static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buf
         buffers->workspace = memory->allocate(memory->user, buffers->workspace_bytes);
     fc_status status = gradients ? fc_plan_forward(plan, buffers, NULL) : FC_OK;
     if (status == FC_OK)
-        status = bench_calls(&call, seconds, times);
+        status = time_and_verify(&call, tensors, seconds, measurement);
     if (buffers->workspace != NULL)
         memory->release(memory->user, buffers->workspace);
     return status;
@@ -104,8 +194,8 @@ static bool time_whole(const fc_context *context, const fc_plan *plan, double se
         return false;
     fc_buffers buffers = lab_tensors_buffers(&tensors);
     const fc_gradients gradients = lab_tensors_gradients(&tensors);
-    bool ok = time_plan(plan, &memory, &buffers, c.backward ? &gradients : NULL, seconds,
-                        &measurement->times) == FC_OK;
+    bool ok = time_plan(plan, &tensors, &buffers, c.backward ? &gradients : NULL, seconds,
+                        measurement) == FC_OK;
     lab_tensors_destroy(&tensors);
     return ok;
 }
@@ -181,6 +271,7 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_number(json, "p10_us", measurement->times.p10 * 1e6);
     json_number(json, "p50_us", measurement->times.p50 * 1e6);
     json_number(json, "p90_us", measurement->times.p90 * 1e6);
+    json_number(json, "spread", measurement->times.spread);
     if (measurement->times.plain_p50 > 0)
         json_number(json, "plain_p50_us", measurement->times.plain_p50 * 1e6);
     json_number(json, "operations", bench_flops(&measurement->problem, measurement->direction));

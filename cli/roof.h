@@ -11,6 +11,9 @@ typedef struct cli_roof {
     double gigabytes_per_second;
 } cli_roof;
 
+/* What a call reaches of what its operations and bytes allow; 0 where the roof is not known. */
+double cli_roof_part(const cli_roof *roof, double operations, double bytes, double seconds);
+
 cli_roof cli_roof_of(const fc_cuda_limits *limits);
 void cli_roof_json(json_writer *json, const cli_roof *roof);
 

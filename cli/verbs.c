@@ -48,8 +48,11 @@ const cli_verb cli_verbs[] = {
         .bit = CLI_BENCH,
         .summary = "measure whole calls",
         .description =
-            "Times whole calls: the 10th, 50th and 90th percentile, never divided by the batch. A "
-            "kernel is timed on a shape only after its result there was right. Give a shape with "
+            "Times whole calls: the 10th, 50th and 90th percentile, never divided by the batch, "
+            "and "
+            "how far the first, second and last third of them lie apart (spread). A kernel is "
+            "timed on a shape only after its result there was right, and what the timed calls "
+            "left is compared with a call that was not timed. Give a shape with "
             "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
             "which those are left out that would take too long.",
         .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json",

@@ -4,6 +4,7 @@
 #include "core/sequence.h"
 #include "cuda/services.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -55,12 +56,29 @@ static fc_status time_calls(const bench_call *call, double seconds, double *samp
     return status;
 }
 
+/* How far the medians of thirds are apart that were measured one after another: clocks that sink,
+ * neighbours that come and go. Sorts each third. */
+static double spread_of_thirds(double *samples, size_t count)
+{
+    double fastest = INFINITY, slowest = 0;
+    for (size_t third = 0; third < 3; third++) {
+        const size_t first = third * count / 3, end = (third + 1) * count / 3;
+        qsort(samples + first, end - first, sizeof *samples, compare_doubles);
+        const double median = percentile(samples + first, end - first, 0.5);
+        fastest = fmin(fastest, median);
+        slowest = fmax(slowest, median);
+    }
+    return slowest - fastest;
+}
+
 static void find_percentiles(double *samples, bench_times *times)
 {
+    const double spread = spread_of_thirds(samples, times->calls);
     qsort(samples, times->calls, sizeof *samples, compare_doubles);
     times->p10 = percentile(samples, times->calls, 0.1);
     times->p50 = percentile(samples, times->calls, 0.5);
     times->p90 = percentile(samples, times->calls, 0.9);
+    times->spread = spread / times->p50;
 }
 
 static fc_status call_gpu(void *user, fc_stream stream)

@@ -12,6 +12,8 @@ typedef struct bench_times {
     double p10;
     double p50;
     double p90;
+    double spread; /* between the medians of the first, the second and the last third of the calls,
+                      as a part of p50 */
     double
         plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
 } bench_times;

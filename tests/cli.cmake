@@ -12,6 +12,12 @@ target_include_directories(test_child PRIVATE ../cli)
 target_link_libraries(test_child PRIVATE flashcore_lab cmocka)
 add_test(NAME child COMMAND test_child)
 
+add_executable(test_gpu_state test_gpu_state.c ../cli/gpu_state.c)
+target_compile_definitions(test_gpu_state PRIVATE _XOPEN_SOURCE=700)
+target_include_directories(test_gpu_state PRIVATE ../cli)
+target_link_libraries(test_gpu_state PRIVATE flashcore_lab cmocka)
+add_test(NAME gpu_state COMMAND test_gpu_state)
+
 # The first Python that has NumPy, which need not be the first Python. Where none has it, the test
 # that wants it fails.
 function(fc_has_numpy result candidate)

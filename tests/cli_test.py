@@ -244,6 +244,7 @@ class BenchTest(CliTest):
         self.assertEqual(row["check"], "passed")
         self.assertGreaterEqual(row["calls"], 3)
         self.assertLessEqual(row["p10_us"], row["p50_us"])
+        self.assertGreaterEqual(row["spread"], 0)
         flops = 2 * 2 * (8 + 8) * (16 * 17 // 2)
         self.assertAlmostEqual(row["tflops"], flops / row["p50_us"] * 1e-6, delta=row["tflops"] * 1e-6)
         moved = 4 * 2 * 16 * 8 * 2
