@@ -74,6 +74,13 @@ static double expected_seconds(const bench_report *report, const fc_attention *p
     return 0;
 }
 
+static void measure_problem(const bench_report *report, const fc_attention *problem,
+                            cli_measurement *measurement)
+{
+    cli_measure(report->context, problem, report->direction, report->seconds, measurement);
+    cli_measure_cold(report->context, report->seconds / 2, measurement);
+}
+
 static void measure_shape(const cli_arguments *arguments, const bench_shape *shape,
                           bench_report *report)
 {
@@ -84,8 +91,7 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
     row->name = shape->name;
     cli_progress("%s: checking and timing...", shape->name);
     if (shape->is_mission || expected <= report->seconds) {
-        cli_measure(report->context, &problem, report->direction, report->seconds,
-                    &row->measurement);
+        measure_problem(report, &problem, &row->measurement);
     } else {
         row->measurement = (cli_measurement){.problem = problem, .left_out = true};
         snprintf(row->measurement.reason, sizeof row->measurement.reason,
@@ -102,8 +108,7 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
         bench_row *row = &report->rows[report->count++];
         row->name = "given";
         cli_progress("checking and timing...");
-        cli_measure(report->context, &problem, report->direction, report->seconds,
-                    &row->measurement);
+        measure_problem(report, &problem, &row->measurement);
     } else {
         cli_catch_interrupts();
         bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
@@ -126,7 +131,7 @@ static void add_measurement(text_table *table, const bench_report *report,
 {
     const double part = roof_part(report, measured);
     char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES],
-        plain[CLI_DURATION_BYTES];
+        plain[CLI_DURATION_BYTES], cold[CLI_DURATION_BYTES];
     table_cell(table, "%s", cli_duration(measured->times.p10, p10));
     table_cell(table, "%s", cli_duration(measured->times.p50, p50));
     table_cell(table, "%s", cli_duration(measured->times.p90, p90));
@@ -134,6 +139,7 @@ static void add_measurement(text_table *table, const bench_report *report,
     table_cell(table, "%s",
                measured->times.plain_p50 > 0 ? cli_duration(measured->times.plain_p50, plain)
                                              : "-");
+    table_cell(table, "%s", measured->cold_p50 > 0 ? cli_duration(measured->cold_p50, cold) : "-");
     table_cell(table, "%zu", measured->times.calls);
     table_cell(table, "%.4g", cli_tflops(measured));
     table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
@@ -162,10 +168,12 @@ static void print_text(const bench_report *report)
 {
     printf("%s; whole %scalls%s, after a check of the result\n\n",
            fc_context_device(report->context), report->direction == FC_BACKWARD ? "backward " : "",
-           report->context->cuda ? " as replays of a CUDA graph (plain: p50 without)" : "");
+           report->context->cuda
+               ? " as replays of a CUDA graph (plain: p50 without; cold: inputs not in L2)"
+               : "");
     text_table table =
-        table_start("lllrrrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90", "spread", "plain",
-                    "calls", "TFLOP/s", "GB/s", "of roof", "max error");
+        table_start("lllrrrrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90", "spread", "plain",
+                    "cold", "calls", "TFLOP/s", "GB/s", "of roof", "max error");
     for (size_t index = 0; index < report->count; index++) {
         const cli_measurement *measured = &report->rows[index].measurement;
         char text[CLI_PROBLEM_TEXT_BYTES] = "";
@@ -177,7 +185,7 @@ static void print_text(const bench_report *report)
         if (measured->timed)
             add_measurement(&table, report, measured);
         else
-            for (int column = 0; column < 10; column++)
+            for (int column = 0; column < 11; column++)
                 table_cell(&table, "-");
     }
     table_print(&table, stdout);

@@ -5,6 +5,7 @@
 #include "problem.h"
 #include "tensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +183,51 @@ static fc_status time_plan(const fc_plan *plan, const lab_tensors *tensors, fc_b
     return status;
 }
 
+/* Sets of buffers, with data of their own, that L2 cannot hold: 0 where that takes too many. */
+static int sets_beyond_cache(const fc_context *context, const fc_attention *problem)
+{
+    enum { MOST_SETS = 128 };
+    fc_cuda_limits limits;
+    if (!context->cuda || fc_cuda_emulator() ||
+        fc_cuda_read_limits(context->cuda, &limits) != FC_OK)
+        return 0;
+    const double sets = ceil(2.0 * limits.l2_bytes / bench_bytes(problem, FC_FORWARD)) + 1;
+    return sets <= MOST_SETS ? (int)sets : 0;
+}
+
+/* Nothing is reported where there is no memory for the sets. */
+static void time_cold(const fc_context *context, const fc_plan *plan, double seconds,
+                      cli_measurement *measurement)
+{
+    fc_case c;
+    case_from_problem(&measurement->problem, &c);
+    const int wanted = sets_beyond_cache(context, &measurement->problem);
+    const lab_memory memory = lab_memory_of(context);
+    const size_t bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
+    void *workspace = wanted > 0 && bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
+    lab_tensors *tensors = lab_zeroed(wanted, sizeof *tensors);
+    fc_buffers *sets = lab_zeroed(wanted, sizeof *sets);
+    int made = 0;
+    for (; made < wanted; made++) {
+        fc_case other = c;
+        other.seed += (uint64_t)made;
+        if (lab_tensors_create(&other, &memory, &tensors[made]) != FC_OK)
+            break;
+        sets[made] = lab_tensors_buffers(&tensors[made]);
+        sets[made].workspace = workspace;
+        sets[made].workspace_bytes = workspace ? bytes : 0;
+    }
+    if (made == wanted && made > 0 && (workspace || bytes == 0) &&
+        bench_rotation(plan, sets, made, seconds, &measurement->cold_p50) != FC_OK)
+        measurement->cold_p50 = 0;
+    while (made > 0)
+        lab_tensors_destroy(&tensors[--made]);
+    free(tensors);
+    free(sets);
+    if (workspace)
+        memory.release(memory.user, workspace);
+}
+
 static bool time_whole(const fc_context *context, const fc_plan *plan, double seconds,
                        cli_measurement *measurement)
 {
@@ -218,6 +264,15 @@ void cli_measure(fc_context *context, const fc_attention *problem, fc_direction 
         measurement->timed = time_whole(context, plan, seconds, measurement);
     if (!measurement->timed && measurement->reason[0] == '\0')
         snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
+    fc_plan_destroy(plan);
+}
+
+void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement)
+{
+    fc_plan *plan = NULL;
+    if (measurement->timed && measurement->direction == FC_FORWARD &&
+        fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
+        time_cold(context, plan, seconds, measurement);
     fc_plan_destroy(plan);
 }
 
@@ -274,6 +329,8 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_number(json, "spread", measurement->times.spread);
     if (measurement->times.plain_p50 > 0)
         json_number(json, "plain_p50_us", measurement->times.plain_p50 * 1e6);
+    if (measurement->cold_p50 > 0)
+        json_number(json, "cold_p50_us", measurement->cold_p50 * 1e6);
     json_number(json, "operations", bench_flops(&measurement->problem, measurement->direction));
     json_number(json, "bytes", bench_bytes(&measurement->problem, measurement->direction));
     json_number(json, "tflops", cli_tflops(measurement));

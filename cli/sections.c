@@ -236,6 +236,8 @@ static void write_bench(FILE *file, const report_data *data, const json_value *r
                                           {"p50, us", "p50_us"},
                                           {"p90, us", "p90_us"},
                                           {"plain p50, us", "plain_p50_us"},
+                                          {"L2 cold p50, us", "cold_p50_us"},
+                                          {"spread", "spread"},
                                           {"calls", "calls"},
                                           {"TFLOP/s", "tflops"},
                                           {"GB/s", "gigabytes_per_second"},

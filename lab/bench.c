@@ -110,6 +110,42 @@ static fc_status time_on_gpu(const bench_call *given, double seconds, double *sa
     return status;
 }
 
+typedef struct rotation {
+    const fc_plan *plan;
+    const fc_buffers *sets;
+    int count, next;
+} rotation;
+
+static fc_status call_next(void *user, fc_stream stream)
+{
+    rotation *r = user;
+    const fc_buffers *set = &r->sets[r->next];
+    r->next = (r->next + 1) % r->count;
+    return fc_plan_forward(r->plan, set, stream);
+}
+
+fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count, double seconds,
+                         double *p50)
+{
+    enum { MOST_SAMPLES = 200 };
+    double samples[MOST_SAMPLES];
+    rotation r = {.plan = plan, .sets = sets, .count = count};
+    fc_cuda_device *device = plan->context->cuda;
+    fc_status status = fc_cuda_time_graph_of(device, count, call_next, &r, samples, 1);
+    if (status != FC_OK)
+        return status;
+    const double wanted = seconds / (samples[0] * count);
+    const int taken = wanted < MIN_CALLS      ? MIN_CALLS
+                      : wanted > MOST_SAMPLES ? MOST_SAMPLES
+                                              : (int)wanted;
+    status = fc_cuda_time_graph_of(device, count, call_next, &r, samples, taken);
+    if (status != FC_OK)
+        return status;
+    qsort(samples, (size_t)taken, sizeof *samples, compare_doubles);
+    *p50 = percentile(samples, (size_t)taken, 0.5);
+    return FC_OK;
+}
+
 fc_status bench_calls(const bench_call *call, double seconds, bench_times *times)
 {
     *times = (bench_times){0};

@@ -464,6 +464,11 @@ static void test_timing_releases_what_it_took(void **state)
     assert_int_equal(fc_cuda_time_graph(context->cuda, count_call, &calls, seconds, 3), FC_OK);
     assert_int_equal(calls, 100 + FC_CUDA_CALLS_A_SAMPLE);
     assert_true(seconds[2] == 0.001 / FC_CUDA_CALLS_A_SAMPLE);
+    calls = 100;
+    assert_int_equal(fc_cuda_time_graph_of(context->cuda, 7, count_call, &calls, seconds, 3),
+                     FC_OK);
+    assert_int_equal(calls, 100 + 7);
+    assert_true(seconds[2] == 0.001 / 7);
     calls = 0;
     assert_int_equal(fc_cuda_time_plain(context->cuda, count_call, &calls, seconds, 3),
                      FC_ERROR_DRIVER);

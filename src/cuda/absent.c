@@ -78,6 +78,13 @@ fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *us
     return refuse();
 }
 
+fc_status fc_cuda_time_graph_of(fc_cuda_device *device, int calls, fc_cuda_call call, void *user,
+                                double *seconds, int count)
+{
+    (void)device, (void)calls, (void)call, (void)user, (void)seconds, (void)count;
+    return refuse();
+}
+
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {

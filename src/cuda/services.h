@@ -22,6 +22,9 @@ typedef fc_status (*fc_cuda_call)(void *user, fc_stream stream);
 enum { FC_CUDA_CALLS_A_SAMPLE = 20 };
 fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
+/* As fc_cuda_time_graph, with a graph that holds so many calls. */
+fc_status fc_cuda_time_graph_of(fc_cuda_device *device, int calls, fc_cuda_call call, void *user,
+                                double *seconds, int count);
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
 
