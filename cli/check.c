@@ -1,6 +1,6 @@
 /* check.c: `flashcore check`: the case list, on a chosen device and kernel. */
-#include "check.h"
 #include "bench.h"
+#include "check_rows.h"
 #include "device.h"
 #include "interrupt.h"
 #include "measure.h"
@@ -13,26 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct check_row {
-    fc_case of;
-    check_result result;
-} check_row;
-
 typedef struct check_counts {
     size_t cases, passed, failed, refused;
     double worst; /* error as a part of its tolerance, of those that passed or failed */
 } check_counts;
-
-typedef struct check_report {
-    fc_context *context;
-    const char *forced_kernel; /* NULL: none */
-    bool backward;             /* a case whose gradients no kernel takes counts as refused */
-    size_t wanted;             /* cases that the flags chose */
-    size_t done;
-    check_row *rows;
-    double seconds;
-    bool interrupted;
-} check_report;
 
 /* 1. Which cases. */
 
@@ -75,7 +59,7 @@ static void sample_cases(check_report *report, size_t wanted)
 
 /* 2. The run. */
 
-static void run_case(const check_report *report, check_row *row)
+void check_run_case(const check_report *report, check_row *row)
 {
     check_case(report->context, &row->of, &row->result);
     if (!report->backward || row->result.outcome != CHECK_PASSED || row->result.backward_kernel)
@@ -87,19 +71,17 @@ static void run_case(const check_report *report, check_row *row)
 static void run_cases(check_report *report)
 {
     size_t failed = 0;
-    double start = bench_now();
     cli_catch_interrupts();
     while (report->done < report->wanted && !cli_interrupted()) {
         check_row *row = &report->rows[report->done];
         cli_progress("[%zu/%zu] %zu failed  %s", report->done + 1, report->wanted, failed,
                      row->of.name);
-        run_case(report, row);
+        check_run_case(report, row);
         failed += row->result.outcome == CHECK_FAILED;
         report->done++;
     }
     cli_progress("%s", "");
     report->interrupted = report->done < report->wanted;
-    report->seconds = bench_now() - start;
 }
 
 /* 3. What came out. */
@@ -197,7 +179,7 @@ static void print_text(const check_report *report)
     printf("\n%zu passed, %zu failed, %zu refused", all.passed, all.failed, all.refused);
     if (report->interrupted)
         printf(", %zu not run: interrupted", report->wanted - report->done);
-    printf(" (%.1f s on %s)\n", report->seconds, fc_context_device(report->context));
+    printf(" (%.1f s on %s)\n", report->seconds, report->device);
 }
 
 static void write_row(json_writer *json, const check_row *row)
@@ -231,7 +213,7 @@ static void write_json(json_writer *json, const void *data)
     const check_report *report = data;
     check_counts all = count(report, NULL);
     cli_json_result(json, "check");
-    json_text(json, "device", fc_context_device(report->context));
+    json_text(json, "device", report->device);
     json_text(json, "forced_kernel", report->forced_kernel);
     json_boolean(json, "interrupted", report->interrupted);
     json_integer(json, "not_run", (int64_t)(report->wanted - report->done));
@@ -266,23 +248,41 @@ static int exit_status(const check_report *report)
     return CLI_OK;
 }
 
-static int run_and_report(const cli_arguments *arguments, check_report *report)
+bool check_open(const cli_arguments *arguments, check_report *report)
 {
     report->context = cli_open_context(arguments, &arguments->context);
     if (report->context == NULL)
-        return CLI_FAILED;
+        return false;
+    snprintf(report->device, sizeof report->device, "%s", fc_context_device(report->context));
+    if (arguments->sample > 0)
+        sample_cases(report, (size_t)arguments->sample);
+    return true;
+}
+
+static bool run_here(const cli_arguments *arguments, check_report *report)
+{
+    const bool ok = check_open(arguments, report);
+    if (ok)
+        run_cases(report);
+    fc_context_destroy(report->context);
+    return ok;
+}
+
+static int run_and_report(const cli_arguments *arguments, check_report *report)
+{
+    const double start = bench_now();
     const char *from_environment = getenv("FLASHCORE_KERNEL");
     report->forced_kernel =
         arguments->context.kernel != NULL ? arguments->context.kernel : from_environment;
     report->backward = arguments->backward;
-    if (arguments->sample > 0)
-        sample_cases(report, (size_t)arguments->sample);
-    run_cases(report);
+    if (!(arguments->isolated ? check_run_isolated(arguments, report)
+                              : run_here(arguments, report)))
+        return CLI_FAILED;
+    report->seconds = bench_now() - start;
     if (cli_wants_text(arguments))
         print_text(report);
     bool written = cli_write_json(arguments, write_json, report);
     int status = exit_status(report);
-    fc_context_destroy(report->context);
     return written ? status : CLI_FAILED;
 }
 

@@ -126,6 +126,12 @@ const cli_option cli_options[] = {
     {"sample", "N",
      "at most N cases: of those that a kernel accepts and that are not large, every so many",
      CLI_CHECK | CLI_EMU, cli_set_rows, FIELD(sample)},
+    {"isolated", NULL,
+     "run the cases in another process: one that crashes, hangs or breaks the CUDA context fails "
+     "alone",
+     CLI_CHECK, cli_set_switch, FIELD(isolated)},
+    {"limit", "X", "seconds that a case may take, with --isolated (default 300)", CLI_CHECK,
+     cli_set_seconds, FIELD(limit)},
     {"compare", NULL,
      "on a machine with a GPU: run a sample of the case list on the emulator and on the GPU, and "
      "show how far they differ",

@@ -82,6 +82,8 @@ typedef struct cli_arguments {
     int32_t list;
     int64_t sample; /* 0: every case */
     int32_t compare;
+    int32_t isolated;
+    double limit; /* seconds of a case, with isolated */
     int32_t quick;
     int32_t show;
     int32_t calls;
