@@ -11,13 +11,13 @@ char *cli_read_text(const char *path)
     FILE *file = fopen(path, "rb");
     char *text = NULL;
     size_t capacity = 0;
-    if (file == NULL || (getdelim(&text, &capacity, '\0', file) < 0 && ferror(file))) {
-        cli_refuse("cannot read %s: %s", path, strerror(errno));
+    const bool any = file != NULL && getdelim(&text, &capacity, '\0', file) > 0;
+    if (!any) { /* what getdelim allocated holds nothing then, not even an end */
         free(text);
-        text = NULL;
-    } else if (text == NULL) {
-        text = cli_format("%s", "");
+        text = file != NULL && !ferror(file) ? cli_format("%s", "") : NULL;
     }
+    if (text == NULL)
+        cli_refuse("cannot read %s: %s", path, strerror(errno));
     if (file != NULL)
         fclose(file);
     return text;

@@ -402,6 +402,8 @@ static void test_a_tuned_kernel_runs_where_the_environment_names_its_row(void **
     assert_int_equal(prefill_tiles(&p), 4); /* 128 rows: 4 warps of two groups */
     setenv("FLASHCORE_TUNED", path, 1);
     assert_int_equal(prefill_tiles(&p), 8);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(prefill_tiles(&p), 4);
     p.q_length = 513; /* another kind of problem */
     assert_int_equal(prefill_tiles(&p), 5);
     unlink(path);

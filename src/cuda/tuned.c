@@ -29,10 +29,15 @@ fc_status fc_tuned_read(char **text)
         return FC_OK;
     FILE *file = fopen(path, "r");
     size_t capacity = 0;
-    const bool ok = file && (getdelim(text, &capacity, '\0', file) >= 0 || !ferror(file));
+    const bool any = file && getdelim(text, &capacity, '\0', file) > 0;
+    const bool ok = any || (file && !ferror(file));
     const int error = errno;
     if (file)
         fclose(file);
+    if (!any) { /* an empty file has no row; what was allocated for it has no end */
+        free(*text);
+        *text = NULL;
+    }
     return ok ? FC_OK
               : fc_fail(FC_ERROR_INVALID, "FLASHCORE_TUNED names %s, which cannot be read: %s",
                         path, strerror(error));
