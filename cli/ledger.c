@@ -197,7 +197,7 @@ static bool add(const cli_arguments *arguments, const char *path, const comparis
     bool ok = ledger_accepts(&entry, complaint) ||
               cli_refuse("nothing was recorded: %s; --add wants --change and --predicted, and "
                          "--measured, --verdict, --gpu and --how or two results to read them from "
-                         "(--before, --after)",
+                         "(--before, --after), and --commit outside of git",
                          complaint);
     ok = ok && append(path, &entry);
     if (ok)

@@ -113,8 +113,8 @@ static bool run_search(tune_search *search)
         return cli_refuse("the kernel as it is built failed: %s", search->candidates[0].reason);
     if (search->interrupted)
         printf("\ninterrupted; the same command goes on from %s\n", search->path);
-    else if (search->mode == TUNE_CUDA)
-        return tune_store(search);
+    else if (search->mode == TUNE_CUDA && search->source == NULL)
+        return tune_store(search); /* a file of one's own is no kernel that plans would find */
     return true;
 }
 

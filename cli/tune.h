@@ -34,6 +34,7 @@ typedef struct tune_candidate {
     char text[TUNE_TEXT_BYTES]; /* "KV_TILE=32 STAGES=3"; "": as built */
     int choice[TUNE_MOST_AXES];
     tune_outcome outcome;
+    char signature[JIT_SIGNATURE_CHARS + 1];  /* of what was compiled; a time holds for it alone */
     int registers, spill_bytes, shared_bytes; /* 0: not known */
     int rounds;                               /* that it was measured in */
     double p10, p50, p90;                     /* us of the last of them */
@@ -72,7 +73,7 @@ const char *tune_outcome_name(tune_outcome outcome); /* "timed" */
 /* Axes of the kernel's file, or those of --macro; then all combinations. False: said why. */
 bool tune_make_candidates(tune_search *search);
 
-/* Compiles what waits, several at a time. */
+/* Compiles all, several at a time; what the cache has costs nothing. */
 bool tune_compile(tune_search *search);
 
 /* Kernel, variant and limits, from a process of its own: this one must not open the driver. */

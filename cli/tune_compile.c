@@ -53,13 +53,26 @@ static const char *first_error(const jit_kernel *kernel)
     return error != NULL ? error + strlen("error: ") : fc_last_error();
 }
 
+/* What a file knew of other code counts for nothing. */
+static void note_signature(tune_candidate *candidate, const char *signature)
+{
+    if (strcmp(candidate->signature, signature) == 0)
+        return;
+    snprintf(candidate->signature, sizeof candidate->signature, "%s", signature);
+    candidate->outcome = TUNE_WAITING;
+    candidate->rounds = 0;
+    candidate->reason[0] = '\0';
+}
+
 static void compile_one(compiling *c, tune_candidate *candidate)
 {
     jit_kernel kernel;
     fc_rebuilt_facts facts;
     const jit_source own = tune_own_source(c->search);
-    if (fc_rebuild(c->variant, candidate->text, c->search->compute_capability, &own, &kernel) !=
-        FC_OK)
+    const fc_status status =
+        fc_rebuild(c->variant, candidate->text, c->search->compute_capability, &own, &kernel);
+    note_signature(candidate, kernel.signature);
+    if (status != FC_OK)
         fall_out(candidate, TUNE_REFUSED, "%s", first_error(&kernel));
     else if (fc_rebuilt_read_facts(c->variant, &kernel, &facts) != FC_OK)
         fall_out(candidate, TUNE_REFUSED, "%s", fc_last_error());
@@ -72,8 +85,7 @@ static void *work(void *user)
 {
     compiling *c = user;
     for (int i = c->next++; i < c->search->count && !cli_interrupted(); i = c->next++) {
-        if (c->search->candidates[i].outcome == TUNE_WAITING)
-            compile_one(c, &c->search->candidates[i]);
+        compile_one(c, &c->search->candidates[i]);
         cli_progress("compiling: %d of %d", ++c->done, c->search->count);
     }
     return NULL;

@@ -47,6 +47,8 @@ static void write_candidate(json_writer *json, const tune_search *search,
         json_text(json, search->axes[axis].name,
                   search->axes[axis].values[candidate->choice[axis]]);
     json_end(json);
+    if (candidate->signature[0] != '\0')
+        json_text(json, "signature", candidate->signature);
     if (candidate->registers > 0) {
         json_integer(json, "registers", candidate->registers);
         json_integer(json, "shared_bytes", candidate->shared_bytes);
@@ -116,6 +118,8 @@ static void read_candidate(const json_value *row, tune_candidate *candidate)
         if (strcmp(outcomes[known], outcome) == 0)
             candidate->outcome = known;
     snprintf(candidate->reason, sizeof candidate->reason, "%s", json_text_of(row, "reason", ""));
+    snprintf(candidate->signature, sizeof candidate->signature, "%s",
+             json_text_of(row, "signature", ""));
     candidate->registers = (int)json_number_of(row, "registers", 0);
     candidate->shared_bytes = (int)json_number_of(row, "shared_bytes", 0);
     candidate->spill_bytes = (int)json_number_of(row, "spill_bytes", 0);

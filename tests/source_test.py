@@ -74,6 +74,24 @@ class SourceTest(unittest.TestCase):
         self.assertIn("3 candidates, 0 refused by the compiler, 0 pruned by what it said of them, 0 failed, 3 counted",
                       result.stdout)
 
+    def test_a_search_forgets_what_it_knew_of_other_code(self):
+        words = ["tune", "--backend", "emu", "--shape", "1,1,64,64", "--macro", "WARPS=2,4", "again.json"]
+        known = "going on, 3 of 3 candidates are known"
+        first = self.run_with(MINE, *words)
+        same = self.run_with(MINE, *words)
+        self.assertIn(known, same.stdout)
+        self.assertEqual(same.stdout.split("\n", 1)[1], first.stdout)
+        search = Path(self.directory.name) / "again.json"
+        faked = json.loads(search.read_text())
+        for candidate in faked["candidates"]:
+            candidate["p50_us"] = 77
+        search.write_text(json.dumps(faked))
+        times = lambda: {candidate["p50_us"] for candidate in json.loads(search.read_text())["candidates"]}
+        self.run_with(MINE, *words)
+        self.assertEqual(times(), {77})
+        self.run_with(MINE.replace("float score = 0;", "float score = -0.0f;"), *words)
+        self.assertNotIn(77, times())
+
     def test_bad_input_is_named(self):
         for text, words, sentence in (
             (MINE, ["check"], "--source is a CUDA kernel; add --backend cuda or --backend emu"),
