@@ -16,7 +16,7 @@ KERNEL = ["--backend", "emu", "--kernel", "ladder_swizzle", "--shape", "1,1,64,6
 CPU = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 INFO = flashcore("info").stdout
 HAS_CUDA = "no CUDA" not in INFO
-HAS_EMULATOR = HAS_CUDA and "no emulator" not in flashcore("kernels", "--backend", "emu").stderr
+HAS_EMULATOR = flashcore("kernels", "--backend", "emu").returncode == 0
 
 
 @unittest.skipUnless(HAS_CUDA, "this build has no CUDA part")
