@@ -4,12 +4,14 @@
 #   make test       everything that CI runs
 #   make nightly    every CUDA kernel on the emulator, with the whole case list: hours
 #   make bench      the standard set of shapes, measured
+#   make repro      all that this machine can be asked, in a directory to send: ARGS="results --quick"
 #   make peers      the CPU kernels beside PyTorch and BLAS, ARGS="--only mission"
 #   make fuzz       RUNS=1000000 inputs for each fuzz target
 #   make format     let clang-format lay out every source file
 #   make install    into PREFIX=/usr/local
 #   make wheel      the Python package, checked, in build/dist
 #   make test-python    test that wheel with NumPy, PyTorch, JAX and transformers
+#   make test-browser   the page of `flashcore report` in a headless browser
 #   make clean      forget all builds
 
 PREFIX ?= /usr/local
@@ -27,8 +29,8 @@ define check
 	ctest --preset $(1) --parallel $$(nproc)
 endef
 
-.PHONY: help demo bench peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
-	test-cross test-python wheel fuzz format install program deps-build deps-test deps-python clean
+.PHONY: help demo bench repro peers nightly test test-release test-clang test-sanitizers test-threads test-fuzz \
+	test-cross test-python test-browser wheel fuzz format install program deps-build deps-test deps-python deps-browser clean
 .NOTPARALLEL:
 
 help:
@@ -39,6 +41,10 @@ demo: program
 
 bench: program
 	@$(PROGRAM) bench $(ARGS)
+
+repro: program
+	@cmake --build --preset release -- --quiet
+	@$(PROGRAM) repro $(ARGS)
 
 nightly: deps-test
 	cmake --preset release
@@ -68,7 +74,10 @@ test-sanitizers: deps-test
 test-threads: deps-test
 	$(call check,tsan)
 
-test-fuzz: deps-test
+test-test-browser: program deps-browser
+	FLASHCORE=$(PROGRAM) python3 -B tests/browser_test.py --keep build/browser
+
+fuzz: deps-test
 	$(call check,fuzz)
 
 test-cross: deps-test
@@ -127,6 +136,9 @@ deps-test:
 
 deps-python:
 	@scripts/install-deps python
+
+deps-browser:
+	@scripts/install-deps browser
 
 clean:
 	rm -rf build

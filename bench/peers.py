@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Times PyTorch's scaled_dot_product_attention beside FlashCore: whole calls, p50, random Q, K, V.
+"""Times PyTorch's attention beside FlashCore: whole calls, p50, random Q, K, V.
 
     bench/peers.py --device cuda --shape 1,8,512,64 --type f16     CUDA-graph replays of 20 calls
     bench/peers.py --device cuda --shape 1,8,512,64 8,8,512,64     several shapes, one after another
     bench/peers.py --device cpu --shape 1,16,2048,128 --threads 1  plain calls
+    bench/peers.py --device cuda --json peers.json                 for `flashcore report`
+
+On CUDA the peers are PyTorch's default choice, each of its backends, FlexAttention and, where it is
+installed, FlashAttention; one that refuses a problem says why and the others go on.
 """
 
 import argparse
+import json
 import time
 
 import torch
@@ -15,6 +20,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 CALLS = 20
+BACKENDS = {
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "FlashAttention-2": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
 
 
 def tensors(options, shape):
@@ -26,14 +37,61 @@ def p50(samples):
     return sorted(samples)[len(samples) // 2]
 
 
-def time_cuda(backend, q, k, v, causal):
-    with sdpa_kernel(backend):
-        for _ in range(3):
-            scaled_dot_product_attention(q, k, v, is_causal=causal)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(CALLS):
-                scaled_dot_product_attention(q, k, v, is_causal=causal)
+def backend_call(backend):
+    def call(q, k, v, causal):
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return call
+
+
+def default_call(q, k, v, causal):
+    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def flex_call():
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention)
+    masks = {}
+
+    def call(q, k, v, causal):
+        key = (q.shape[2], k.shape[2])
+        if causal and key not in masks:
+            masks[key] = create_block_mask(lambda b, h, i, j: i >= j, None, None, *key)
+        return compiled(q, k, v, block_mask=masks[key] if causal else None)
+
+    return call
+
+
+def flash_attn_call():
+    from flash_attn import flash_attn_func  # heads and rows the other way round
+
+    def call(q, k, v, causal):
+        return flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+
+    return call
+
+
+def cuda_peers():
+    """name, call, or name, why not."""
+    yield "default", default_call
+    for name, backend in BACKENDS.items():
+        yield name, backend_call(backend)
+    for name, make in (("FlexAttention", flex_call), ("flash_attn", flash_attn_call)):
+        try:
+            yield name, make()
+        except ImportError as reason:
+            yield name, str(reason)
+
+
+def time_cuda(call, q, k, v, causal):
+    for _ in range(3):
+        call(q, k, v, causal)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(CALLS):
+            call(q, k, v, causal)
     samples = []
     for _ in range(100):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -45,26 +103,40 @@ def time_cuda(backend, q, k, v, causal):
     return p50(samples)
 
 
-def time_cpu(q, k, v, causal):
-    scaled_dot_product_attention(q, k, v, is_causal=causal)
+def time_cpu(call, q, k, v, causal):
+    call(q, k, v, causal)
     samples = []
     while len(samples) < 5 or (sum(samples) < 1 and len(samples) < 1000):
         start = time.perf_counter()
-        scaled_dot_product_attention(q, k, v, is_causal=causal)
+        call(q, k, v, causal)
         samples.append(time.perf_counter() - start)
     return p50(samples)
 
 
+def problem_text(options, shape):
+    """As FlashCore writes it, so that a report finds the rows of one problem."""
+    batch, heads, length, dim = shape.split(",")
+    return f"B={batch} H={heads} S={length} D={dim} {options.type}{' causal' if options.causal else ''}"
+
+
 def time_shape(options, shape):
     q, k, v = tensors(options, shape)
-    what = f"{shape} {options.type}{' causal' if options.causal else ''}"
-    if options.device == "cpu":
-        seconds = time_cpu(q, k, v, options.causal)
-        print(f"PyTorch {torch.__version__} cpu, {options.threads} threads, {what}: {seconds * 1e6:.1f} us")
-        return
-    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
-        seconds = time_cuda(backend, q, k, v, options.causal)
-        print(f"PyTorch {torch.__version__} {backend.name}, {what}: {seconds * 1e6:.2f} us")
+    text = problem_text(options, shape)
+    peers = [("default", default_call)] if options.device == "cpu" else cuda_peers()
+    rows = []
+    for name, call in peers:
+        row = {"peer": f"PyTorch {name}" if name != "flash_attn" else name, "problem": {"text": text}}
+        try:
+            if isinstance(call, str):
+                raise RuntimeError(call)
+            seconds = (time_cpu if options.device == "cpu" else time_cuda)(call, q, k, v, options.causal)
+            row.update(p50_us=seconds * 1e6, reason="")
+            print(f"{text}, {row['peer']}: {seconds * 1e6:.2f} us", flush=True)
+        except Exception as reason:  # a peer may fail in any way; the others go on
+            row["reason"] = str(reason).splitlines()[0]
+            print(f"{text}, {row['peer']}: not timed: {row['reason']}", flush=True)
+        rows.append(row)
+    return rows
 
 
 def main():
@@ -74,10 +146,15 @@ def main():
     parser.add_argument("--type", choices=TYPES, default="f16")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--json", metavar="FILE", help="write the times for `flashcore report`")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for shape in options.shape:
-        time_shape(options, shape)
+    rows = [row for shape in options.shape for row in time_shape(options, shape)]
+    if options.json:
+        device = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {options.threads} threads"
+        content = {"verb": "peers", "version": f"PyTorch {torch.__version__}", "device": device, "rows": rows}
+        with open(options.json, "w") as file:
+            json.dump(content, file, indent=2)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 /* bench.c: `flashcore bench`: whole calls, timed after their result was right. */
 #include "core/internal.h"
 #include "device.h"
+#include "gpu_state.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
+#include "roof.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -40,6 +43,8 @@ typedef struct bench_report {
     fc_context *context;
     fc_direction direction;
     double seconds;
+    cli_roof roof; /* 0 on a CPU */
+    gpu_state before, after;
     size_t count;
     bench_row rows[SHAPE_COUNT];
 } bench_report;
@@ -69,6 +74,13 @@ static double expected_seconds(const bench_report *report, const fc_attention *p
     return 0;
 }
 
+static void measure_problem(const bench_report *report, const fc_attention *problem,
+                            cli_measurement *measurement)
+{
+    cli_measure(report->context, problem, report->direction, report->seconds, measurement);
+    cli_measure_cold(report->context, report->seconds / 2, measurement);
+}
+
 static void measure_shape(const cli_arguments *arguments, const bench_shape *shape,
                           bench_report *report)
 {
@@ -79,11 +91,9 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
     row->name = shape->name;
     cli_progress("%s: checking and timing...", shape->name);
     if (shape->is_mission || expected <= report->seconds) {
-        cli_measure(report->context, &problem, report->direction, report->seconds,
-                    &row->measurement);
+        measure_problem(report, &problem, &row->measurement);
     } else {
-        row->measurement = (cli_measurement){.problem = problem};
-        row->measurement.check.outcome = CHECK_REFUSED;
+        row->measurement = (cli_measurement){.problem = problem, .left_out = true};
         snprintf(row->measurement.reason, sizeof row->measurement.reason,
                  "a call would take about %s; allow it with --seconds",
                  cli_duration(expected, expected_text));
@@ -98,31 +108,42 @@ static void measure_all(const cli_arguments *arguments, bench_report *report)
         bench_row *row = &report->rows[report->count++];
         row->name = "given";
         cli_progress("checking and timing...");
-        cli_measure(report->context, &problem, report->direction, report->seconds,
-                    &row->measurement);
+        measure_problem(report, &problem, &row->measurement);
     } else {
+        cli_catch_interrupts();
         bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
         for (size_t index = 0; index < SHAPE_COUNT; index++) {
-            if (all || shapes[index].is_mission)
+            if ((all || shapes[index].is_mission) && !cli_interrupted())
                 measure_shape(arguments, &shapes[index], report);
         }
     }
     cli_progress("%s", "");
 }
 
-static void add_measurement(text_table *table, const cli_measurement *measured)
+static double roof_part(const bench_report *report, const cli_measurement *measured)
 {
+    return cli_roof_part(&report->roof, bench_flops(&measured->problem, measured->direction),
+                         bench_bytes(&measured->problem, measured->direction), measured->times.p50);
+}
+
+static void add_measurement(text_table *table, const bench_report *report,
+                            const cli_measurement *measured)
+{
+    const double part = roof_part(report, measured);
     char p10[CLI_DURATION_BYTES], p50[CLI_DURATION_BYTES], p90[CLI_DURATION_BYTES],
-        plain[CLI_DURATION_BYTES];
+        plain[CLI_DURATION_BYTES], cold[CLI_DURATION_BYTES];
     table_cell(table, "%s", cli_duration(measured->times.p10, p10));
     table_cell(table, "%s", cli_duration(measured->times.p50, p50));
     table_cell(table, "%s", cli_duration(measured->times.p90, p90));
+    table_cell(table, "%.1f %%", 100 * measured->times.spread);
     table_cell(table, "%s",
                measured->times.plain_p50 > 0 ? cli_duration(measured->times.plain_p50, plain)
                                              : "-");
+    table_cell(table, "%s", measured->cold_p50 > 0 ? cli_duration(measured->cold_p50, cold) : "-");
     table_cell(table, "%zu", measured->times.calls);
     table_cell(table, "%.4g", cli_tflops(measured));
     table_cell(table, "%.3g", cli_gigabytes_per_second(measured));
+    table_cell(table, part > 0 ? "%.1f %%" : "-", 100 * part);
     table_cell(table, "%.1e", cli_measured_error(measured));
 }
 
@@ -147,9 +168,12 @@ static void print_text(const bench_report *report)
 {
     printf("%s; whole %scalls%s, after a check of the result\n\n",
            fc_context_device(report->context), report->direction == FC_BACKWARD ? "backward " : "",
-           report->context->cuda ? " as replays of a CUDA graph (plain: p50 without)" : "");
-    text_table table = table_start("lllrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90",
-                                   "plain", "calls", "TFLOP/s", "GB/s", "max error");
+           report->context->cuda
+               ? " as replays of a CUDA graph (plain: p50 without; cold: inputs not in L2)"
+               : "");
+    text_table table =
+        table_start("lllrrrrrrrrrrr", "shape", "", "kernel", "p10", "p50", "p90", "spread", "plain",
+                    "cold", "calls", "TFLOP/s", "GB/s", "of roof", "max error");
     for (size_t index = 0; index < report->count; index++) {
         const cli_measurement *measured = &report->rows[index].measurement;
         char text[CLI_PROBLEM_TEXT_BYTES] = "";
@@ -159,27 +183,36 @@ static void print_text(const bench_report *report)
         const char *kernel = cli_measured_kernel(measured);
         table_cell(&table, "%s", kernel != NULL ? kernel : "-");
         if (measured->timed)
-            add_measurement(&table, measured);
+            add_measurement(&table, report, measured);
         else
-            for (int column = 0; column < 8; column++)
+            for (int column = 0; column < 11; column++)
                 table_cell(&table, "-");
     }
     table_print(&table, stdout);
     print_notes(report);
+    char before[GPU_STATE_TEXT_BYTES], after[GPU_STATE_TEXT_BYTES];
+    if (report->context->cuda)
+        printf("\nbefore: %s\nafter: %s\n", gpu_state_text(&report->before, before),
+               gpu_state_text(&report->after, after));
 }
 
 static void write_json(json_writer *json, const void *data)
 {
     const bench_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    cli_json_result(json, "bench");
     json_text(json, "device", fc_context_device(report->context));
+    cli_roof_json(json, &report->roof);
+    if (report->context->cuda) {
+        gpu_state_json(json, "gpu_before", &report->before);
+        gpu_state_json(json, "gpu_after", &report->after);
+    }
     json_array(json, "rows");
     for (size_t index = 0; index < report->count; index++) {
         json_object(json, NULL);
         json_text(json, "name", report->rows[index].name);
         cli_measurement_json(json, &report->rows[index].measurement);
+        if (report->rows[index].measurement.timed && report->roof.tflops > 0)
+            json_number(json, "part_of_roof", roof_part(report, &report->rows[index].measurement));
         json_end(json);
     }
     json_end(json);
@@ -203,15 +236,22 @@ int cli_bench(const cli_arguments *arguments)
     bench_report *report = cli_allocate(sizeof *report);
     report->direction = arguments->backward ? FC_BACKWARD : FC_FORWARD;
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
-    report->context = cli_create_context(&arguments->context);
+    report->context = cli_open_context(arguments, &arguments->context);
     bool ok = report->context != NULL;
+    fc_cuda_limits limits;
+    if (ok && report->context->cuda && fc_cuda_read_limits(report->context->cuda, &limits) == FC_OK)
+        report->roof = cli_roof_of(&limits);
     if (ok) {
+        if (report->context->cuda)
+            report->before = gpu_state_read(arguments->context.device_index);
         measure_all(arguments, report);
+        if (report->context->cuda)
+            report->after = gpu_state_read(arguments->context.device_index);
         if (cli_wants_text(arguments))
             print_text(report);
         ok = cli_write_json(arguments, write_json, report) && none_failed(report);
     }
     fc_context_destroy(report->context);
     free(report);
-    return ok ? CLI_OK : CLI_FAILED;
+    return cli_interrupted() ? CLI_INTERRUPTED : ok ? CLI_OK : CLI_FAILED;
 }

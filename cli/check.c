@@ -1,7 +1,8 @@
 /* check.c: `flashcore check`: the case list, on a chosen device and kernel. */
-#include "check.h"
 #include "bench.h"
+#include "check_rows.h"
 #include "device.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "sample.h"
@@ -9,30 +10,13 @@
 #include "verbs.h"
 
 #include <fnmatch.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct check_row {
-    fc_case of;
-    check_result result;
-} check_row;
 
 typedef struct check_counts {
     size_t cases, passed, failed, refused;
     double worst; /* error as a part of its tolerance, of those that passed or failed */
 } check_counts;
-
-typedef struct check_report {
-    fc_context *context;
-    const char *forced_kernel; /* NULL: none */
-    bool backward;             /* a case whose gradients no kernel takes counts as refused */
-    size_t wanted;             /* cases that the flags chose */
-    size_t done;
-    check_row *rows;
-    double seconds;
-    bool interrupted;
-} check_report;
 
 /* 1. Which cases. */
 
@@ -73,25 +57,9 @@ static void sample_cases(check_report *report, size_t wanted)
     report->wanted = kept;
 }
 
-/* 2. The run, which the first interrupt ends after the case at hand, the second at once. */
+/* 2. The run. */
 
-static volatile sig_atomic_t interrupt_seen;
-
-static void note_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupt_seen = 1;
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
-static void run_case(const check_report *report, check_row *row)
+void check_run_case(const check_report *report, check_row *row)
 {
     check_case(report->context, &row->of, &row->result);
     if (!report->backward || row->result.outcome != CHECK_PASSED || row->result.backward_kernel)
@@ -103,19 +71,17 @@ static void run_case(const check_report *report, check_row *row)
 static void run_cases(check_report *report)
 {
     size_t failed = 0;
-    double start = bench_now();
-    catch_interrupts();
-    while (report->done < report->wanted && !interrupt_seen) {
+    cli_catch_interrupts();
+    while (report->done < report->wanted && !cli_interrupted()) {
         check_row *row = &report->rows[report->done];
         cli_progress("[%zu/%zu] %zu failed  %s", report->done + 1, report->wanted, failed,
                      row->of.name);
-        run_case(report, row);
+        check_run_case(report, row);
         failed += row->result.outcome == CHECK_FAILED;
         report->done++;
     }
     cli_progress("%s", "");
     report->interrupted = report->done < report->wanted;
-    report->seconds = bench_now() - start;
 }
 
 /* 3. What came out. */
@@ -213,7 +179,7 @@ static void print_text(const check_report *report)
     printf("\n%zu passed, %zu failed, %zu refused", all.passed, all.failed, all.refused);
     if (report->interrupted)
         printf(", %zu not run: interrupted", report->wanted - report->done);
-    printf(" (%.1f s on %s)\n", report->seconds, fc_context_device(report->context));
+    printf(" (%.1f s on %s)\n", report->seconds, report->device);
 }
 
 static void write_row(json_writer *json, const check_row *row)
@@ -227,6 +193,12 @@ static void write_row(json_writer *json, const check_row *row)
     json_text(json, "kernel", result->kernel);
     json_text(json, "backward_kernel", result->backward_kernel);
     json_number(json, "max_error", result->max_error);
+    json_number(json, "mean_error", result->mean_error);
+    json_number(json, "relative_error", result->relative_error);
+    json_array(json, "ulps");
+    for (int bin = 0; bin < COMPARE_ULP_BINS; bin++)
+        json_integer(json, NULL, result->ulps[bin]);
+    json_end(json);
     json_number(json, "tolerance", result->tolerance);
     json_number(json, "lse_error", result->lse_error);
     json_number(json, "lse_tolerance", result->lse_tolerance);
@@ -240,10 +212,8 @@ static void write_json(json_writer *json, const void *data)
 {
     const check_report *report = data;
     check_counts all = count(report, NULL);
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
-    json_text(json, "device", fc_context_device(report->context));
+    cli_json_result(json, "check");
+    json_text(json, "device", report->device);
     json_text(json, "forced_kernel", report->forced_kernel);
     json_boolean(json, "interrupted", report->interrupted);
     json_integer(json, "not_run", (int64_t)(report->wanted - report->done));
@@ -253,6 +223,10 @@ static void write_json(json_writer *json, const void *data)
     json_integer(json, "failed", (int64_t)all.failed);
     json_integer(json, "refused", (int64_t)all.refused);
     json_number(json, "worst_error_by_tolerance", all.worst);
+    json_array(json, "ulp_limits");
+    for (int bin = 0; bin < COMPARE_ULP_BINS - 1; bin++)
+        json_number(json, NULL, compare_ulp_limits[bin]);
+    json_end(json);
     json_array(json, "results");
     for (size_t index = 0; index < report->done; index++)
         write_row(json, &report->rows[index]);
@@ -274,23 +248,41 @@ static int exit_status(const check_report *report)
     return CLI_OK;
 }
 
+bool check_open(const cli_arguments *arguments, check_report *report)
+{
+    report->context = cli_open_context(arguments, &arguments->context);
+    if (report->context == NULL)
+        return false;
+    snprintf(report->device, sizeof report->device, "%s", fc_context_device(report->context));
+    if (arguments->sample > 0)
+        sample_cases(report, (size_t)arguments->sample);
+    return true;
+}
+
+static bool run_here(const cli_arguments *arguments, check_report *report)
+{
+    const bool ok = check_open(arguments, report);
+    if (ok)
+        run_cases(report);
+    fc_context_destroy(report->context);
+    return ok;
+}
+
 static int run_and_report(const cli_arguments *arguments, check_report *report)
 {
-    report->context = cli_create_context(&arguments->context);
-    if (report->context == NULL)
-        return CLI_FAILED;
+    const double start = bench_now();
     const char *from_environment = getenv("FLASHCORE_KERNEL");
     report->forced_kernel =
         arguments->context.kernel != NULL ? arguments->context.kernel : from_environment;
     report->backward = arguments->backward;
-    if (arguments->sample > 0)
-        sample_cases(report, (size_t)arguments->sample);
-    run_cases(report);
+    if (!(arguments->isolated ? check_run_isolated(arguments, report)
+                              : run_here(arguments, report)))
+        return CLI_FAILED;
+    report->seconds = bench_now() - start;
     if (cli_wants_text(arguments))
         print_text(report);
     bool written = cli_write_json(arguments, write_json, report);
     int status = exit_status(report);
-    fc_context_destroy(report->context);
     return written ? status : CLI_FAILED;
 }
 

@@ -78,8 +78,7 @@ static void print_next_steps(void)
 static void write_json(json_writer *json, const void *data)
 {
     const demo_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
+    cli_json_result(json, "demo");
     json_array(json, "devices");
     for (int index = 0; index < report->count; index++) {
         json_object(json, NULL);

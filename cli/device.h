@@ -3,9 +3,13 @@
 #define CLI_DEVICE_H
 
 #include "flashcore.h"
+#include "options.h"
 
 /* NULL: refused, and the reason printed. */
 fc_context *cli_create_context(const fc_context_options *options);
+
+/* The same for verbs that have --source: with that file in place of the kernel's own. */
+fc_context *cli_open_context(const cli_arguments *arguments, const fc_context_options *options);
 
 enum { CLI_MAX_DEVICES = 16 };
 

@@ -1,74 +1,18 @@
 /* emu.c: `flashcore emu`: what a kernel does, counted by the emulator, and what that must cost. */
 #include "bench.h"
-#include "core/internal.h"
-#include "cuda/services.h"
 #include "device.h"
 #include "emu_compare.h"
+#include "emu_count.h"
 #include "emulator.h"
 #include "gpu_limits.h"
 #include "output.h"
 #include "problem.h"
 #include "table.h"
-#include "tensors.h"
 #include "verbs.h"
 
-enum { MOST_LINES = 400, SHOWN_LINES = 12 };
+enum { SHOWN_LINES = 12 };
 
-typedef struct emu_report {
-    fc_attention problem;
-    const char *device;
-    const char *kernel;
-    emu_totals totals;
-    emu_line lines[MOST_LINES];
-    size_t line_count;
-} emu_report;
-
-/* 1. One call, counted. */
-
-static bool run_counted(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
-                        const emu_control *emulator)
-{
-    buffers->workspace_bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
-    if (buffers->workspace_bytes > 0)
-        buffers->workspace = memory->allocate(memory->user, buffers->workspace_bytes);
-    emulator->reset();
-    emulator->count(true);
-    const fc_status status = fc_plan_forward(plan, buffers, NULL);
-    emulator->count(false);
-    if (status == FC_ERROR_DRIVER)
-        cli_refuse("%s", emulator->report());
-    else if (status != FC_OK)
-        cli_refuse("%s", fc_last_error());
-    if (buffers->workspace != NULL)
-        memory->release(memory->user, buffers->workspace);
-    return status == FC_OK;
-}
-
-static bool run_problem(fc_context *context, emu_report *report, const emu_control *emulator)
-{
-    const lab_memory memory = lab_memory_of(context);
-    fc_plan *plan = NULL;
-    fc_case c;
-    lab_tensors tensors;
-    if (fc_plan_create(context, &report->problem, &plan) != FC_OK)
-        return cli_refuse("%s", fc_last_error());
-    report->kernel = fc_plan_kernel(plan, FC_FORWARD);
-    case_from_problem(&report->problem, &c);
-    bool ok = lab_tensors_create(&c, &memory, &tensors) == FC_OK;
-    if (ok) {
-        fc_buffers buffers = lab_tensors_buffers(&tensors);
-        ok = run_counted(plan, &memory, &buffers, emulator);
-        lab_tensors_destroy(&tensors);
-    }
-    fc_plan_destroy(plan);
-    emulator->totals(&report->totals);
-    report->line_count = emulator->lines(report->lines, MOST_LINES);
-    if (report->line_count > MOST_LINES)
-        report->line_count = MOST_LINES;
-    return ok;
-}
-
-/* 2. What came out. */
+/* 1. What came out. */
 
 #define TOTALS(X)                                                    \
     X(launches, "launches")                                          \
@@ -161,6 +105,7 @@ static void write_bounds(json_writer *json, const emu_report *report)
         json_number(json, "exponentials_us", bound.exponentials * 1e6);
         json_number(json, "shared_memory_us", bound.shared_memory * 1e6);
         json_number(json, "at_least_us", bound.longest * 1e6);
+        json_text(json, "bound_by", bound.longest_name);
         json_number(json, "cold_memory_us", bound.memory * 1e6);
         json_end(json);
     }
@@ -170,7 +115,7 @@ static void write_bounds(json_writer *json, const emu_report *report)
 static void write_json(json_writer *json, const void *data)
 {
     const emu_report *report = data;
-    json_object(json, NULL);
+    cli_json_result(json, "emu");
     json_text(json, "device", report->device);
     json_text(json, "kernel", report->kernel);
     cli_problem_json(json, "problem", &report->problem);
@@ -196,7 +141,7 @@ static void write_json(json_writer *json, const void *data)
     json_end(json);
 }
 
-/* 3. The verb. */
+/* 2. The verb. */
 
 int cli_emu(const cli_arguments *arguments)
 {
@@ -207,13 +152,13 @@ int cli_emu(const cli_arguments *arguments)
     options.device_type = FC_CUDA;
     if (!cli_use_emulator(complaint))
         return cli_fail(CLI_FAILED, "%s", complaint);
-    fc_context *context = cli_create_context(&options);
+    fc_context *context = cli_open_context(arguments, &options);
     if (context == NULL)
         return CLI_FAILED;
     static emu_report report;
     report.problem = cli_problem(arguments);
     report.device = fc_context_device(context);
-    bool ok = run_problem(context, &report, fc_cuda_emulator());
+    bool ok = emu_count(context, &report);
     if (ok && cli_wants_text(arguments)) {
         cli_problem_text(&report.problem, text);
         printf("%s: %s on %s\n\n", report.kernel, text, report.device);

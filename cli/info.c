@@ -115,9 +115,7 @@ static void write_device(json_writer *json, const cli_device *device)
 static void write_json(json_writer *json, const void *data)
 {
     const info_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    cli_json_result(json, "info");
     json_array(json, "devices");
     for (int index = 0; index < report->device_count; index++)
         write_device(json, &report->devices[index]);

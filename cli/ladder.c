@@ -1,11 +1,12 @@
 /* ladder.c: `flashcore ladder`: every rung checked, then timed: what each technique buys here. */
 #include "cuda/ladder/ladder.h"
-#include "cuda/services.h"
+#include "cuda/rebuild.h"
 #include "device.h"
+#include "interrupt.h"
 #include "measure.h"
 #include "output.h"
 #include "problem.h"
-#include "rebuild.h"
+#include "roof.h"
 #include "table.h"
 #include "verbs.h"
 #include "waterfall.h"
@@ -64,7 +65,7 @@ static fc_context *open_rung(const cli_arguments *arguments, const fc_kernel *ru
     fc_context *context = cli_create_context(&options);
     char variant[FC_LADDER_VARIANT_BYTES];
     fc_ladder_variant_name(rung, problem, variant);
-    if (context && macro && rebuild_variant(context, variant, macro) != FC_OK) {
+    if (context && macro && fc_rebuild_in(context, fc_cuda_find_variant(variant), macro) != FC_OK) {
         cli_refuse("%s with %s: %s", rung->name, macro, fc_last_error());
         fc_context_destroy(context);
         return NULL;
@@ -105,14 +106,15 @@ static bool has_macro(const fc_kernel *rung, const cli_arguments *arguments, con
     char variant[FC_LADDER_VARIANT_BYTES];
     const fc_attention problem = rung_problem(rung, arguments);
     fc_ladder_variant_name(rung, &problem, variant);
-    return rebuild_knows(variant, macro);
+    return fc_rebuild_knows(fc_cuda_find_variant(variant), macro, NULL);
 }
 
 /* With a macro only the rungs that have it are measured, each as it is and changed. */
 static bool measure_all(const cli_arguments *arguments, ladder_report *report)
 {
     bool ok = true;
-    for (int i = 0; i < FC_LADDER_RUNG_COUNT; i++) {
+    cli_catch_interrupts();
+    for (int i = 0; i < FC_LADDER_RUNG_COUNT && !cli_interrupted(); i++) {
         if (!report->macro[0]) {
             ok = measure_rung(arguments, i, NULL, report) && ok;
         } else if (has_macro(fc_ladder[i], arguments, report->macro)) {
@@ -124,26 +126,7 @@ static bool measure_all(const cli_arguments *arguments, ladder_report *report)
     return ok;
 }
 
-/* 2. Limits of this GPU, from its clocks: what no kernel exceeds. */
-
-/* Operations of dense f16 tensor cores a clock and multiprocessor, by NVIDIA's white papers. */
-static double tensor_operations_a_clock(int compute_capability)
-{
-    return compute_capability >= 90 ? 4096 : compute_capability == 80 ? 2048 : 1024;
-}
-
-static double most_tflops(const fc_cuda_limits *limits)
-{
-    return tensor_operations_a_clock(limits->compute_capability) * limits->multiprocessors *
-           (double)limits->clock_khz * 1e3 * 1e-12;
-}
-
-static double most_gigabytes_per_second(const fc_cuda_limits *limits)
-{
-    return 2.0 * (double)limits->memory_clock_khz * 1e3 * limits->memory_bus_bits / 8 * 1e-9;
-}
-
-/* 3. Showing. */
+/* 2. Showing. */
 
 static double microseconds(const ladder_row *row)
 {
@@ -191,6 +174,7 @@ static void add_row(text_table *table, const ladder_report *report, int index)
 
 static void print_text(const ladder_report *report)
 {
+    const cli_roof roof = cli_roof_of(&report->limits);
     char text[CLI_PROBLEM_TEXT_BYTES] = "";
     cli_problem_text(&report->rows[0].measurement.problem, text);
     printf("%s on %s: every rung checked against double precision, then timed\n"
@@ -203,20 +187,17 @@ static void print_text(const ladder_report *report)
     table_print(&table, stdout);
     printf("\nlimits by its clocks: %.0f TFLOP/s (f16 tensor cores), %.0f GB/s; %d "
            "multiprocessors\n",
-           most_tflops(&report->limits), most_gigabytes_per_second(&report->limits),
-           report->limits.multiprocessors);
+           roof.tflops, roof.gigabytes_per_second, report->limits.multiprocessors);
 }
 
 static void write_json(json_writer *json, const void *data)
 {
     const ladder_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    const cli_roof roof = cli_roof_of(&report->limits);
+    cli_json_result(json, "ladder");
     json_text(json, "device", report->device);
     json_integer(json, "driver", report->limits.driver_version);
-    json_number(json, "most_tflops", most_tflops(&report->limits));
-    json_number(json, "most_gigabytes_per_second", most_gigabytes_per_second(&report->limits));
+    cli_roof_json(json, &roof);
     json_array(json, "rungs");
     for (int i = 0; i < report->count; i++) {
         const ladder_row *row = &report->rows[i];
@@ -245,9 +226,10 @@ static bool draw(const cli_arguments *arguments, const ladder_report *report)
         if (!row->measurement.timed)
             continue;
         const double gain = speed_up(report, i);
-        bars[count] = (waterfall_bar){.note = row->summary,
-                                      .microseconds = microseconds(row),
-                                      .slower = gain > 0 && gain < 1};
+        bars[count] =
+            (waterfall_bar){.note = row->summary,
+                            .microseconds = microseconds(row),
+                            .shade = gain > 0 && gain < 1 ? WATERFALL_WORSE : WATERFALL_PLAIN};
         snprintf(bars[count].name, sizeof bars[count].name, "%s%s%s", row->rung,
                  row->changed ? " " : "", row->changed ? report->macro : "");
         count++;
@@ -258,14 +240,15 @@ static bool draw(const cli_arguments *arguments, const ladder_report *report)
     cli_output output = {0};
     bool ok = cli_output_open(&output, arguments->svg_path);
     if (ok) {
-        waterfall_write(output.file, title, bars, count);
+        waterfall_write(output.file, title, "orange: slower than the rung it builds on", bars,
+                        count, true);
         ok = cli_output_commit(&output);
     }
     cli_output_discard(&output);
     return ok;
 }
 
-/* 4. The verb. */
+/* 3. The verb. */
 
 static bool choose_macro(const cli_arguments *arguments, ladder_report *report)
 {
@@ -309,5 +292,5 @@ int cli_ladder(const cli_arguments *arguments)
     if (arguments->svg_path != NULL)
         ok = draw(arguments, report) && ok;
     free(report);
-    return ok ? CLI_OK : CLI_FAILED;
+    return cli_interrupted() ? CLI_INTERRUPTED : ok ? CLI_OK : CLI_FAILED;
 }

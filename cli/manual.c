@@ -52,6 +52,10 @@ static void print_environment(void)
     printf(".SH ENVIRONMENT\n"
            ".TP\n.B FLASHCORE_KERNEL\n"
            "Forces kernels by name where\n.B \\-\\-kernel\nis not given.\n"
+           ".TP\n.B FLASHCORE_NCU\n"
+           "Names Nsight Compute for\n.B profile\nwhere it is not in the usual places.\n"
+           ".TP\n.B FLASHCORE_TUNED\n"
+           "Names the file of\n.B tune\nthat plans on a GPU take their macros from.\n"
            ".TP\n.B OMP_NUM_THREADS\n"
            "The number of CPU threads where\n.B \\-\\-threads\nis not given.\n");
 }
@@ -82,6 +86,6 @@ int cli_manual(const cli_arguments *arguments)
     print_environment();
     printf(".SH EXIT STATUS\n"
            "0: all went well. 1: it failed, or a case of\n.B check\ndid. "
-           "2: the command line was not understood. 130:\n.B check\nwas interrupted.\n");
+           "2: the command line was not understood. 130: it was interrupted.\n");
     return CLI_OK;
 }

@@ -1,10 +1,14 @@
 /* measure.c: see measure.h. */
 #include "measure.h"
 #include "core/internal.h"
+#include "cuda/services.h"
 #include "problem.h"
 #include "tensors.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* About ten runs of the reference make a check; at its speed this is some ten seconds. */
 static const double most_flops_to_check = 2e9;
@@ -35,7 +39,7 @@ static fc_attention part_of(const fc_attention *problem)
     return part;
 }
 
-/* The part is run by the kernels that would run the whole. */
+/* The part is run by the kernels that would run the whole, and by the same binaries. */
 static fc_status make_part_context(const fc_context *context, const fc_plan *plan,
                                    fc_context **part_context)
 {
@@ -48,7 +52,10 @@ static fc_status make_part_context(const fc_context *context, const fc_plan *pla
     options.device_index = context->device_index;
     options.threads = context->threads;
     options.kernel = kernels;
-    return fc_context_create(&options, part_context);
+    const fc_status status = fc_context_create(&options, part_context);
+    return status == FC_OK && context->cuda
+               ? fc_cuda_copy_kernels(context->cuda, (*part_context)->cuda)
+               : status;
 }
 
 static void check(fc_context *context, const fc_plan *plan, cli_measurement *measurement)
@@ -70,10 +77,98 @@ static void check(fc_context *context, const fc_plan *plan, cli_measurement *mea
     fc_context_destroy(part_context);
 }
 
-/* The backward call reads what the forward one leaves. */
-static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buffers *buffers,
-                           const fc_gradients *gradients, double seconds, bench_times *times)
+/* The outputs of a direction: poisoned, or read. */
+typedef struct measured_outputs {
+    const lab_tensors *tensors;
+    lab_tensor first, end;
+    uint8_t *images[LAB_TENSOR_COUNT];
+} measured_outputs;
+
+static fc_status poison_outputs(const measured_outputs *outputs)
 {
+    enum { POISON = 0xFB };
+    const lab_memory *memory = &outputs->tensors->memory;
+    fc_status status = FC_OK;
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end && status == FC_OK; tensor++) {
+        const lab_buffer *buffer = &outputs->tensors->buffer[tensor];
+        if (!buffer->name)
+            continue;
+        const size_t bytes = lab_buffer_bytes(buffer);
+        uint8_t *poison = lab_zeroed((int64_t)bytes, 1);
+        memset(poison, POISON, bytes);
+        status = memory->upload(memory->user, buffer->memory, poison, bytes);
+        free(poison);
+    }
+    return status;
+}
+
+static fc_status read_outputs(measured_outputs *outputs)
+{
+    const lab_memory *memory = &outputs->tensors->memory;
+    fc_status status = FC_OK;
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end && status == FC_OK; tensor++) {
+        const lab_buffer *buffer = &outputs->tensors->buffer[tensor];
+        if (!buffer->name)
+            continue;
+        outputs->images[tensor] = lab_zeroed((int64_t)lab_buffer_bytes(buffer), 1);
+        status = memory->download(memory->user, outputs->images[tensor], buffer->memory,
+                                  lab_buffer_bytes(buffer));
+    }
+    return status;
+}
+
+static const char *find_difference(const measured_outputs *a, const measured_outputs *b)
+{
+    for (lab_tensor tensor = a->first; tensor < a->end; tensor++)
+        if (a->images[tensor] && memcmp(a->images[tensor], b->images[tensor],
+                                        lab_buffer_bytes(&a->tensors->buffer[tensor])) != 0)
+            return a->tensors->buffer[tensor].name;
+    return NULL;
+}
+
+static void free_outputs(measured_outputs *outputs)
+{
+    for (lab_tensor tensor = outputs->first; tensor < outputs->end; tensor++)
+        free(outputs->images[tensor]);
+}
+
+/* One call that is not timed, then those that are, on poisoned outputs both times: what the last of
+ * them left has to be what the first did, to the bit. */
+static fc_status time_and_verify(const bench_call *call, const lab_tensors *tensors, double seconds,
+                                 cli_measurement *measurement)
+{
+    measured_outputs untimed = {.tensors = tensors,
+                                .first = call->gradients ? LAB_DQ : LAB_OUT,
+                                .end = call->gradients ? LAB_TENSOR_COUNT : LAB_DQ};
+    measured_outputs timed = untimed;
+    fc_status status = poison_outputs(&untimed);
+    if (status == FC_OK)
+        status = call->gradients
+                     ? fc_plan_backward(call->plan, call->buffers, call->gradients, NULL)
+                     : fc_plan_forward(call->plan, call->buffers, NULL);
+    if (status == FC_OK)
+        status = read_outputs(&untimed);
+    if (status == FC_OK)
+        status = poison_outputs(&timed);
+    if (status == FC_OK)
+        status = bench_calls(call, seconds, &measurement->times);
+    if (status == FC_OK)
+        status = read_outputs(&timed);
+    const char *different = status == FC_OK ? find_difference(&untimed, &timed) : NULL;
+    if (different)
+        snprintf(measurement->reason, sizeof measurement->reason,
+                 "the timed calls left other bits in %s than a call that was not timed", different);
+    free_outputs(&untimed);
+    free_outputs(&timed);
+    return different ? FC_ERROR_INVALID : status;
+}
+
+/* The backward call reads what the forward one leaves. */
+static fc_status time_plan(const fc_plan *plan, const lab_tensors *tensors, fc_buffers *buffers,
+                           const fc_gradients *gradients, double seconds,
+                           cli_measurement *measurement)
+{
+    const lab_memory *memory = &tensors->memory;
     const bench_call call = {.plan = plan, .buffers = buffers, .gradients = gradients};
     const size_t forward = fc_plan_workspace_bytes(plan, FC_FORWARD);
     const size_t backward = gradients ? fc_plan_workspace_bytes(plan, FC_BACKWARD) : 0;
@@ -82,10 +177,55 @@ static fc_status time_plan(const fc_plan *plan, const lab_memory *memory, fc_buf
         buffers->workspace = memory->allocate(memory->user, buffers->workspace_bytes);
     fc_status status = gradients ? fc_plan_forward(plan, buffers, NULL) : FC_OK;
     if (status == FC_OK)
-        status = bench_calls(&call, seconds, times);
+        status = time_and_verify(&call, tensors, seconds, measurement);
     if (buffers->workspace != NULL)
         memory->release(memory->user, buffers->workspace);
     return status;
+}
+
+/* Sets of buffers, with data of their own, that L2 cannot hold: 0 where that takes too many. */
+static int sets_beyond_cache(const fc_context *context, const fc_attention *problem)
+{
+    enum { MOST_SETS = 128 };
+    fc_cuda_limits limits;
+    if (!context->cuda || fc_cuda_emulator() ||
+        fc_cuda_read_limits(context->cuda, &limits) != FC_OK)
+        return 0;
+    const double sets = ceil(2.0 * limits.l2_bytes / bench_bytes(problem, FC_FORWARD)) + 1;
+    return sets <= MOST_SETS ? (int)sets : 0;
+}
+
+/* Nothing is reported where there is no memory for the sets. */
+static void time_cold(const fc_context *context, const fc_plan *plan, double seconds,
+                      cli_measurement *measurement)
+{
+    fc_case c;
+    case_from_problem(&measurement->problem, &c);
+    const int wanted = sets_beyond_cache(context, &measurement->problem);
+    const lab_memory memory = lab_memory_of(context);
+    const size_t bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
+    void *workspace = wanted > 0 && bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
+    lab_tensors *tensors = lab_zeroed(wanted, sizeof *tensors);
+    fc_buffers *sets = lab_zeroed(wanted, sizeof *sets);
+    int made = 0;
+    for (; made < wanted; made++) {
+        fc_case other = c;
+        other.seed += (uint64_t)made;
+        if (lab_tensors_create(&other, &memory, &tensors[made]) != FC_OK)
+            break;
+        sets[made] = lab_tensors_buffers(&tensors[made]);
+        sets[made].workspace = workspace;
+        sets[made].workspace_bytes = workspace ? bytes : 0;
+    }
+    if (made == wanted && made > 0 && (workspace || bytes == 0) &&
+        bench_rotation(plan, sets, made, seconds, &measurement->cold_p50) != FC_OK)
+        measurement->cold_p50 = 0;
+    while (made > 0)
+        lab_tensors_destroy(&tensors[--made]);
+    free(tensors);
+    free(sets);
+    if (workspace)
+        memory.release(memory.user, workspace);
 }
 
 static bool time_whole(const fc_context *context, const fc_plan *plan, double seconds,
@@ -100,8 +240,8 @@ static bool time_whole(const fc_context *context, const fc_plan *plan, double se
         return false;
     fc_buffers buffers = lab_tensors_buffers(&tensors);
     const fc_gradients gradients = lab_tensors_gradients(&tensors);
-    bool ok = time_plan(plan, &memory, &buffers, c.backward ? &gradients : NULL, seconds,
-                        &measurement->times) == FC_OK;
+    bool ok = time_plan(plan, &tensors, &buffers, c.backward ? &gradients : NULL, seconds,
+                        measurement) == FC_OK;
     lab_tensors_destroy(&tensors);
     return ok;
 }
@@ -124,6 +264,15 @@ void cli_measure(fc_context *context, const fc_attention *problem, fc_direction 
         measurement->timed = time_whole(context, plan, seconds, measurement);
     if (!measurement->timed && measurement->reason[0] == '\0')
         snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
+    fc_plan_destroy(plan);
+}
+
+void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement)
+{
+    fc_plan *plan = NULL;
+    if (measurement->timed && measurement->direction == FC_FORWARD &&
+        fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
+        time_cold(context, plan, seconds, measurement);
     fc_plan_destroy(plan);
 }
 
@@ -177,8 +326,13 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_number(json, "p10_us", measurement->times.p10 * 1e6);
     json_number(json, "p50_us", measurement->times.p50 * 1e6);
     json_number(json, "p90_us", measurement->times.p90 * 1e6);
+    json_number(json, "spread", measurement->times.spread);
     if (measurement->times.plain_p50 > 0)
         json_number(json, "plain_p50_us", measurement->times.plain_p50 * 1e6);
+    if (measurement->cold_p50 > 0)
+        json_number(json, "cold_p50_us", measurement->cold_p50 * 1e6);
+    json_number(json, "operations", bench_flops(&measurement->problem, measurement->direction));
+    json_number(json, "bytes", bench_bytes(&measurement->problem, measurement->direction));
     json_number(json, "tflops", cli_tflops(measurement));
     json_number(json, "gigabytes_per_second", cli_gigabytes_per_second(measurement));
 }

@@ -14,11 +14,15 @@ typedef struct cli_measurement {
     bool left_out;     /* by the caller: neither checked nor timed */
     bool timed;        /* only what passed its check is timed */
     bench_times times;
+    double cold_p50;   /* seconds with no input in L2; 0: not measured */
     char reason[1024]; /* why it was not timed */
 } cli_measurement;
 
 void cli_measure(fc_context *context, const fc_attention *problem, fc_direction direction,
                  double seconds, cli_measurement *measurement);
+
+/* Adds the time with cold caches to a forward measurement on a GPU; leaves others alone. */
+void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement);
 
 /* NULL when none ran. */
 const char *cli_measured_kernel(const cli_measurement *measurement);

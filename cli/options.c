@@ -8,11 +8,12 @@
 #define INPUT(index) (offsetof(cli_arguments, inputs) + (index) * sizeof(const char *))
 
 enum {
-    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU,
+    PROBLEM = CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE | CLI_PROFILE,
     SIZES = PROBLEM | CLI_LADDER,
     ANY_PROBLEM = PROBLEM | CLI_RUN,
-    CONTEXT = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU,
-    REPORT = CONTEXT | CLI_INFO | CLI_LADDER | CLI_RESOURCES
+    CONTEXT =
+        CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_BENCH | CLI_KERNELS | CLI_EMU | CLI_TUNE | CLI_PROFILE,
+    REPORT = (CONTEXT & ~CLI_TUNE) | CLI_INFO | CLI_LADDER | CLI_RESOURCES | CLI_LEDGER
 };
 
 const char *const cli_input_names[CLI_INPUT_COUNT] = {
@@ -26,6 +27,8 @@ const cli_option cli_options[] = {
     {"k", "FILE", "keys", CLI_RUN, cli_set_text, INPUT(CLI_K)},
     {"v", "FILE", "values", CLI_RUN, cli_set_text, INPUT(CLI_V)},
     {"out", "FILE", "where the output goes; out.npy in DIR, or here, when not given", CLI_RUN,
+     cli_set_text, FIELD(out_path)},
+    {"out", "FILE", "where the page goes; report.html in DIR when not given", CLI_REPORT,
      cli_set_text, FIELD(out_path)},
     {"lse", "FILE", "write the log-sum-exp of every row, f32", CLI_RUN, cli_set_text,
      FIELD(lse_path)},
@@ -123,6 +126,12 @@ const cli_option cli_options[] = {
     {"sample", "N",
      "at most N cases: of those that a kernel accepts and that are not large, every so many",
      CLI_CHECK | CLI_EMU, cli_set_rows, FIELD(sample)},
+    {"isolated", NULL,
+     "run the cases in another process: one that crashes, hangs or breaks the CUDA context fails "
+     "alone",
+     CLI_CHECK, cli_set_switch, FIELD(isolated)},
+    {"limit", "X", "seconds that a case may take, with --isolated (default 300)", CLI_CHECK,
+     cli_set_seconds, FIELD(limit)},
     {"compare", NULL,
      "on a machine with a GPU: run a sample of the case list on the emulator and on the GPU, and "
      "show how far they differ",
@@ -134,8 +143,32 @@ const cli_option cli_options[] = {
     /* Timing. */
     {"set", "mission|standard", "which shapes to time when none is given (default standard)",
      CLI_BENCH, cli_set_text, FIELD(bench_set)},
-    {"seconds", "X", "time for the calls of one row (default 2)", CLI_DEMO | CLI_BENCH | CLI_LADDER,
-     cli_set_seconds, FIELD(seconds)},
+    {"seconds", "X", "time for the calls of one row (default 2; of tune's last round 1)",
+     CLI_DEMO | CLI_BENCH | CLI_LADDER | CLI_TUNE, cli_set_seconds, FIELD(seconds)},
+
+    {"quick", NULL, "a minute in place of an hour: samples of the case list, few shapes", CLI_REPRO,
+     cli_set_switch, FIELD(quick)},
+
+    /* The ledger. */
+    {"filter", "TEXT", "only experiments that hold TEXT somewhere", CLI_LEDGER, cli_set_text,
+     FIELD(filter)},
+    {"verdict", "negative|mixed|kept", "only these; with --add: what came of it", CLI_LEDGER,
+     cli_set_text, FIELD(verdict)},
+    {"gpu", "NAME", "only those on a GPU whose name holds NAME; with --add: where it was measured",
+     CLI_LEDGER, cli_set_text, FIELD(gpu)},
+    {"markdown", NULL, "as the page docs/ledger.md", CLI_LEDGER, cli_set_switch, FIELD(markdown)},
+    {"before", "FILE", "compare two results of bench or ladder (--json): the one before a change",
+     CLI_LEDGER, cli_set_text, FIELD(before_path)},
+    {"after", "FILE", "and the one after it", CLI_LEDGER, cli_set_text, FIELD(after_path)},
+    {"add", NULL, "record an experiment", CLI_LEDGER, cli_set_switch, FIELD(add)},
+    {"change", "TEXT", "what was changed", CLI_LEDGER, cli_set_text, FIELD(change)},
+    {"predicted", "TEXT", "what it should have brought, and why", CLI_LEDGER, cli_set_text,
+     FIELD(predicted)},
+    {"measured", "TEXT", "what it did (default: from --before and --after)", CLI_LEDGER,
+     cli_set_text, FIELD(measured)},
+    {"how", "TEXT", "the command that shows it", CLI_LEDGER, cli_set_text, FIELD(how)},
+    {"commit", "ID", "of the sources (default: as git says here)", CLI_LEDGER, cli_set_text,
+     FIELD(commit)},
 
     /* The ladder and the compiler's reports. */
     {"without", "TECHNIQUE",
@@ -143,6 +176,16 @@ const cli_option cli_options[] = {
      CLI_LADDER, cli_set_text, FIELD(without)},
     {"macro", "NAME=VALUE", "compare the rungs that have a macro with it set so: KV_TILE=32",
      CLI_LADDER, cli_set_text, FIELD(macro)},
+    {"macro", "CHOICES",
+     "search these values and no others, 'KV_TILE=32,64 STAGES=2,3' (default: those listed for the "
+     "kernel)",
+     CLI_TUNE, cli_set_text, FIELD(macro)},
+    {"gpu", "NAME", "with --backend emu: whose peaks turn counts into times (default L4)", CLI_TUNE,
+     cli_set_text, FIELD(gpu)},
+    {"calls", NULL, "only make the two calls that the profiler watches", CLI_PROFILE,
+     cli_set_switch, FIELD(calls)},
+    {"show", NULL, "run nothing: say what FILE found, and why", CLI_TUNE, cli_set_switch,
+     FIELD(show)},
     {"svg", "FILE", "draw the times", CLI_LADDER, cli_set_text, FIELD(svg_path)},
     {"registers", "N", "hold every kernel to N registers in place of its own budget", CLI_RESOURCES,
      cli_set_rows, FIELD(most_registers)},
@@ -150,9 +193,14 @@ const cli_option cli_options[] = {
     /* The device. */
     {"backend", "cpu|cuda|emu",
      "where to run (default cpu); emu runs the CUDA kernels on the CPU, slowly and strictly",
-     CONTEXT & ~(unsigned)(CLI_DEMO | CLI_EMU), cli_set_backend, FIELD(context.device_type)},
+     CONTEXT & ~(unsigned)(CLI_DEMO | CLI_EMU | CLI_PROFILE), cli_set_backend,
+     FIELD(context.device_type)},
     {"kernel", "NAME", "run this kernel or fail; FLASHCORE_KERNEL does the same", CONTEXT,
      cli_set_text, FIELD(context.kernel)},
+    {"source", "FILE",
+     "compile this .cu file in place of the kernel's own (docs/lab.md tells its argument; default "
+     "kernel: ladder_fused)",
+     CLI_CHECK | CLI_BENCH | CLI_EMU | CLI_TUNE | CLI_PROFILE, cli_set_text, FIELD(source_path)},
     {"threads", "N", "CPU threads at most (default: as many as OpenMP gives)", CONTEXT,
      cli_set_threads, FIELD(context.threads)},
 

@@ -20,7 +20,12 @@ enum {
     CLI_COMPLETION = 1 << 9,
     CLI_HELP = 1 << 10,
     CLI_EMU = 1 << 11,
-    CLI_EVERY_VERB = (1 << 12) - 1
+    CLI_REPORT = 1 << 12,
+    CLI_REPRO = 1 << 13,
+    CLI_LEDGER = 1 << 14,
+    CLI_TUNE = 1 << 15,
+    CLI_PROFILE = 1 << 16,
+    CLI_EVERY_VERB = (1 << 17) - 1
 };
 
 typedef int32_t cli_layout;
@@ -49,7 +54,7 @@ extern const char *const cli_input_names[CLI_INPUT_COUNT];
 
 /* What the command line said. What it did not say is zero. */
 typedef struct cli_arguments {
-    const char *operand; /* the word that is no flag: run's directory, help's verb */
+    const char *operand; /* the word that is no flag: a directory, help's verb */
     fc_attention problem;
     fc_context_options context;
     cli_layout layout;
@@ -73,9 +78,28 @@ typedef struct cli_arguments {
     const char *without;
     const char *macro;
     const char *svg_path;
+    const char *source_path;
     int32_t list;
     int64_t sample; /* 0: every case */
     int32_t compare;
+    int32_t isolated;
+    double limit; /* seconds of a case, with isolated */
+    int32_t quick;
+    int32_t show;
+    int32_t calls;
+    int32_t emulated; /* --backend emu */
+
+    int32_t add;
+    int32_t markdown;
+    const char *change;
+    const char *predicted;
+    const char *measured;
+    const char *verdict;
+    const char *gpu;
+    const char *commit;
+    const char *how;
+    const char *before_path;
+    const char *after_path;
 
     const char *json_path; /* NULL or "-": stdout */
     int32_t json;

@@ -148,6 +148,14 @@ bool cli_write_json(const cli_arguments *arguments, cli_json_function *write, co
     return ok;
 }
 
+void cli_json_result(json_writer *json, const char *verb)
+{
+    json_object(json, NULL);
+    json_text(json, "verb", verb);
+    json_text(json, "version", fc_version());
+    json_text(json, "build", fc_build());
+}
+
 void cli_progress(const char *format, ...)
 {
     if (!isatty(STDERR_FILENO))

@@ -37,6 +37,9 @@ void cli_output_discard(cli_output *output);
 typedef void cli_json_function(json_writer *json, const void *data);
 bool cli_write_json(const cli_arguments *arguments, cli_json_function *write, const void *data);
 
+/* Opens the object that a verb's result is, with what says where it comes from. */
+void cli_json_result(json_writer *json, const char *verb);
+
 /* Text for people goes to stdout unless JSON does. */
 bool cli_wants_text(const cli_arguments *arguments);
 

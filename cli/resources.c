@@ -92,9 +92,7 @@ static void write_kernel(void *user, const resource_report *report, const fc_cud
 static void write_json(json_writer *json, const void *data)
 {
     const resource_report *report = data;
-    json_object(json, NULL);
-    json_text(json, "version", fc_version());
-    json_text(json, "build", fc_build());
+    cli_json_result(json, "resources");
     json_array(json, "kernels");
     for_each_kernel(report, write_kernel, json);
     json_end(json);

@@ -185,9 +185,9 @@ bool cli_set_layout(cli_arguments *arguments, void *field, const char *text, cha
 
 bool cli_set_backend(cli_arguments *arguments, void *field, const char *text, char *complaint)
 {
-    (void)arguments;
     *(fc_device_type *)field = strcmp(text, "cpu") == 0 ? FC_CPU : FC_CUDA;
-    return strcmp(text, "emu") != 0 || cli_use_emulator(complaint);
+    arguments->emulated = strcmp(text, "emu") == 0;
+    return !arguments->emulated || cli_use_emulator(complaint);
 }
 
 bool cli_set_with(cli_arguments *arguments, void *field, const char *text, char *complaint)

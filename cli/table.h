@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { TABLE_MAX_COLUMNS = 12, TABLE_LINE_COLUMNS = 100 };
+enum { TABLE_MAX_COLUMNS = 16, TABLE_LINE_COLUMNS = 100 };
 
 typedef struct text_table {
     size_t columns;

@@ -48,8 +48,11 @@ const cli_verb cli_verbs[] = {
         .bit = CLI_BENCH,
         .summary = "measure whole calls",
         .description =
-            "Times whole calls: the 10th, 50th and 90th percentile, never divided by the batch. A "
-            "kernel is timed on a shape only after its result there was right. Give a shape with "
+            "Times whole calls: the 10th, 50th and 90th percentile, never divided by the batch, "
+            "and "
+            "how far the first, second and last third of them lie apart (spread). A kernel is "
+            "timed on a shape only after its result there was right, and what the timed calls "
+            "left is compared with a call that was not timed. Give a shape with "
             "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
             "which those are left out that would take too long.",
         .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json",
@@ -104,6 +107,90 @@ const cli_verb cli_verbs[] = {
             "budget. Needs no GPU.",
         .examples = {"resources", "resources --filter swizzle", "resources --registers 64"},
         .run = cli_resources,
+    },
+    {
+        .name = "profile",
+        .bit = CLI_PROFILE,
+        .operand = "DIR",
+        .summary = "what bounds a CUDA kernel, by Nsight Compute, in words",
+        .description =
+            "Runs ncu on the kernel of a problem with the metrics that matter to attention (tensor "
+            "cores, exponentials, issue slots, shared memory and its bank conflicts, L2, DRAM, "
+            "stalls, occupancy), prints the numbers, what bounds the kernel and what to try, and "
+            "keeps ncu's own report in DIR (profile where none is named). Where ncu is missing or "
+            "may not read the counters it says what to do, the emulator's counts stand in, and the "
+            "exit status is 1.",
+        .examples = {"profile --shape 4,16,2048,64", "profile --kernel ladder_swizzle swizzle",
+                     "profile --causal --json=profile.json"},
+        .run = cli_profile,
+    },
+    {
+        .name = "tune",
+        .bit = CLI_TUNE,
+        .operand = "FILE",
+        .summary = "search a kernel's tile sizes, stages and warps for the fastest",
+        .description =
+            "Compiles a problem's kernel with every combination of the macros that are listed for "
+            "it, drops what the compiler's report rules out, checks and times the rest, each in a "
+            "process of its own: all of them shortly, the best quarter longer, the best three at "
+            "length. FILE (tune.json where none is named) holds the search; after an interrupt the "
+            "same command goes on from it. A GPU's winner goes into the file that FLASHCORE_TUNED "
+            "names (flashcore-tuned.txt where it names none), which plans read when the variable "
+            "is set. --backend emu ranks the candidates without a GPU by what they keep "
+            "busy, counted; on the CPU kernels and numbers of threads are searched.",
+        .examples = {"tune --backend cuda --shape 4,16,2048,64",
+                     "tune --backend cuda --macro 'KV_TILE=32,64 STAGES=2,3' t.json",
+                     "tune --backend emu --kernel ladder_swizzle --shape 1,1,256,64",
+                     "tune --show t.json"},
+        .run = cli_tune,
+    },
+    {
+        .name = "repro",
+        .bit = CLI_REPRO,
+        .operand = "DIR",
+        .summary = "check and measure all that this machine can, into one directory",
+        .description =
+            "Runs info, resources, check, bench, ladder and emu, each in a process of its own, "
+            "and bench/peers.py where it is here, and writes into a new directory (flashcore-repro "
+            "where none is named) their results as JSON and text, a description of the machine, a "
+            "page that shows them all (report.html) and README.md, which says what was left out "
+            "and why. The exit status is 1 when a step failed; what a machine cannot do is left "
+            "out and no failure. An interrupt ends the step at hand and reports what was done.",
+        .examples = {"repro", "repro results-l4", "repro --quick results"},
+        .run = cli_repro,
+    },
+    {
+        .name = "report",
+        .bit = CLI_REPORT,
+        .operand = "DIR",
+        .summary = "one page from the results that other verbs wrote",
+        .description =
+            "Reads every .json file of a directory (this one where none is named), or one file, "
+            "that check, bench, ladder, emu, resources, info, tune or bench/peers.py wrote with "
+            "--json, and writes an HTML page: latency beside the peers, roofline, ladder, "
+            "histograms of errors, tuning landscape, with all numbers in tables. The page needs "
+            "neither a network nor scripts, follows the reader's light or dark, and can be "
+            "printed. Needs no GPU.",
+        .examples = {"report results", "report results --out page.html", "report bench.json"},
+        .run = cli_report,
+    },
+    {
+        .name = "ledger",
+        .bit = CLI_LEDGER,
+        .operand = "FILE",
+        .summary = "the record of experiments: what was tried, what came of it",
+        .description =
+            "Lists the experiments of a ledger (docs/ledger.txt where none is named), or those "
+            "that the flags choose. With --before and --after it compares two results of bench or "
+            "ladder row by row; with --add it records an experiment, which takes its numbers, the "
+            "verdict and the GPU from these two results unless they are given. A row is faster "
+            "when its median lies below the 10th percentile before; an experiment is kept when "
+            "some row is faster and none slower.",
+        .examples = {"ledger --verdict negative --gpu H200",
+                     "ledger --before a.json --after b.json",
+                     "ledger --add --change A --predicted B --before a.json --after b.json",
+                     "ledger --markdown > docs/ledger.md"},
+        .run = cli_ledger,
     },
     {
         .name = "info",

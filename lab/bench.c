@@ -4,6 +4,7 @@
 #include "core/sequence.h"
 #include "cuda/services.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -55,12 +56,29 @@ static fc_status time_calls(const bench_call *call, double seconds, double *samp
     return status;
 }
 
+/* How far the medians of thirds are apart that were measured one after another: clocks that sink,
+ * neighbours that come and go. Sorts each third. */
+static double spread_of_thirds(double *samples, size_t count)
+{
+    double fastest = INFINITY, slowest = 0;
+    for (size_t third = 0; third < 3; third++) {
+        const size_t first = third * count / 3, end = (third + 1) * count / 3;
+        qsort(samples + first, end - first, sizeof *samples, compare_doubles);
+        const double median = percentile(samples + first, end - first, 0.5);
+        fastest = fmin(fastest, median);
+        slowest = fmax(slowest, median);
+    }
+    return slowest - fastest;
+}
+
 static void find_percentiles(double *samples, bench_times *times)
 {
+    const double spread = spread_of_thirds(samples, times->calls);
     qsort(samples, times->calls, sizeof *samples, compare_doubles);
     times->p10 = percentile(samples, times->calls, 0.1);
     times->p50 = percentile(samples, times->calls, 0.5);
     times->p90 = percentile(samples, times->calls, 0.9);
+    times->spread = spread / times->p50;
 }
 
 static fc_status call_gpu(void *user, fc_stream stream)
@@ -90,6 +108,42 @@ static fc_status time_on_gpu(const bench_call *given, double seconds, double *sa
     if (status == FC_OK)
         find_percentiles(samples, times);
     return status;
+}
+
+typedef struct rotation {
+    const fc_plan *plan;
+    const fc_buffers *sets;
+    int count, next;
+} rotation;
+
+static fc_status call_next(void *user, fc_stream stream)
+{
+    rotation *r = user;
+    const fc_buffers *set = &r->sets[r->next];
+    r->next = (r->next + 1) % r->count;
+    return fc_plan_forward(r->plan, set, stream);
+}
+
+fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count, double seconds,
+                         double *p50)
+{
+    enum { MOST_SAMPLES = 200 };
+    double samples[MOST_SAMPLES];
+    rotation r = {.plan = plan, .sets = sets, .count = count};
+    fc_cuda_device *device = plan->context->cuda;
+    fc_status status = fc_cuda_time_graph_of(device, count, call_next, &r, samples, 1);
+    if (status != FC_OK)
+        return status;
+    const double wanted = seconds / (samples[0] * count);
+    const int taken = wanted < MIN_CALLS      ? MIN_CALLS
+                      : wanted > MOST_SAMPLES ? MOST_SAMPLES
+                                              : (int)wanted;
+    status = fc_cuda_time_graph_of(device, count, call_next, &r, samples, taken);
+    if (status != FC_OK)
+        return status;
+    qsort(samples, (size_t)taken, sizeof *samples, compare_doubles);
+    *p50 = percentile(samples, (size_t)taken, 0.5);
+    return FC_OK;
 }
 
 fc_status bench_calls(const bench_call *call, double seconds, bench_times *times)

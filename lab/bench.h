@@ -12,6 +12,8 @@ typedef struct bench_times {
     double p10;
     double p50;
     double p90;
+    double spread; /* between the medians of the first, the second and the last third of the calls,
+                      as a part of p50 */
     double
         plain_p50; /* on a GPU: of plain calls, where the others are of replays of a CUDA graph */
 } bench_times;
@@ -26,6 +28,11 @@ typedef struct bench_call {
 /* Makes the call until `seconds` have passed, after one that is not counted; at least three times,
  * however long that takes. The status is that of the first call which failed. */
 fc_status bench_calls(const bench_call *call, double seconds, bench_times *times);
+
+/* The median of forward calls on a GPU of which each takes the next of `count` sets of buffers: a
+ * graph holds them all. With more bytes in the sets than L2 has, no call finds its inputs there. */
+fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count, double seconds,
+                         double *p50);
 
 /* Multiplications and additions of Q·Kᵀ and P·V (backward: of Q·Kᵀ, dO·Vᵀ, Pᵀ·dO, dSᵀ·Q and dS·K)
  * over the pairs that causality and the window leave visible. Where sequences have lengths of their

@@ -2,7 +2,9 @@
 #include "check.h"
 
 #include "bench.h"
-#include "compare.h"
+#include "change.h"
+#include "core/internal.h"
+#include "cuda/services.h"
 #include "run.h"
 #include "truth.h"
 #include "unfused.h"
@@ -10,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static fc_status plain_forward(void *user, fc_context *context, const fc_attention *problem,
                                const fc_plan *plan, const fc_buffers *buffers)
@@ -36,7 +39,7 @@ check_target check_target_of(fc_context *context)
 
 typedef struct checking {
     const check_target *target;
-    const lab_tensors *tensors;
+    lab_tensors *tensors;
     lab_run first; /* what all else is compared with */
     lab_run alone;
     check_result *result;
@@ -184,6 +187,9 @@ static void note_errors(check_result *result, lab_tensor tensor, const compare_r
 {
     if (tensor == LAB_OUT) {
         result->max_error = report->error;
+        result->mean_error = report->mean_error;
+        result->relative_error = report->relative_error;
+        memcpy(result->ulps, report->ulps, sizeof result->ulps);
         result->tolerance = report->tolerance;
     } else if (tensor == LAB_LSE) {
         result->lse_error = report->error;
@@ -195,25 +201,90 @@ static void note_errors(check_result *result, lab_tensor tensor, const compare_r
     }
 }
 
+static double tolerance_of(const checking *c, lab_tensor tensor, const expectation *e)
+{
+    return compare_tolerance(c->tensors, tensor, &e->truth, &e->unfused, e->largest_score);
+}
+
+/* A run that has nothing but to be right. */
+static bool compare_run(checking *c, const lab_run *run, lab_tensor tensor, const expectation *e,
+                        const char *when)
+{
+    compare_report report;
+    if (!run->image[tensor])
+        return true;
+    compare_tensor(c->tensors, tensor, run->image[tensor], &e->truth, tolerance_of(c, tensor, e),
+                   &report);
+    return !report.reason[0] || failed(c, "%s: %s", when, report.reason);
+}
+
 static bool compare_all(checking *c, const expectation *e)
 {
     compare_report report;
     for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++) {
         if (!c->first.image[tensor])
             continue;
-        const double tolerance =
-            compare_tolerance(c->tensors, tensor, &e->truth, &e->unfused, e->largest_score);
-        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth, tolerance, &report);
+        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth,
+                       tolerance_of(c, tensor, e), &report);
         note_errors(c->result, tensor, &report);
         if (report.reason[0])
             return failed(c, "%s", report.reason);
-        if (!c->alone.image[tensor])
-            continue;
-        compare_tensor(c->tensors, tensor, c->alone.image[tensor], &e->truth, tolerance, &report);
-        if (report.reason[0])
-            return failed(c, "alone in the batch: %s", report.reason);
+        if (!compare_run(c, &c->alone, tensor, e, "alone in the batch"))
+            return false;
     }
     return true;
+}
+
+/* Runs forward on changed inputs and puts them back. */
+static bool run_changed(checking *c, lab_change change, lab_run *run)
+{
+    *run = (lab_run){.target = c->target,
+                     .tensors = c->tensors,
+                     .context = c->target->context,
+                     .poison = LAB_FIRST_POISON,
+                     .forward_only = true};
+    if (lab_change_make(c->tensors, change) != FC_OK)
+        return failed(c, "the inputs could not be changed: %s", fc_last_error());
+    const bool ok = lab_run_guarded(run);
+    if (lab_change_undo(c->tensors, change) != FC_OK)
+        return failed(c, "the inputs could not be put back: %s", fc_last_error());
+    return ok || failed(c, "with changed inputs: %s", run->reason);
+}
+
+static bool doubles_with_values(checking *c)
+{
+    lab_run doubled = {0};
+    char element[96];
+    bool ok = run_changed(c, LAB_DOUBLE_V, &doubled);
+    if (ok && !compare_doubled(c->tensors, c->first.image[LAB_OUT], doubled.image[LAB_OUT], element,
+                               sizeof element))
+        ok = failed(c, "%s is not doubled when every value is", element);
+    free(doubled.image[LAB_OUT]);
+    doubled.image[LAB_OUT] = NULL;
+    if (ok && !lab_run_same_bits(&c->first, &doubled, element, sizeof element))
+        ok = failed(c, "%s has other bits when the values alone change", element);
+    lab_run_free(&doubled);
+    return ok;
+}
+
+static bool ignores_order_of_keys(checking *c, const expectation *e)
+{
+    lab_run reversed = {0};
+    bool ok = run_changed(c, LAB_REVERSE_KEYS, &reversed);
+    for (lab_tensor tensor = LAB_OUT; ok && tensor <= LAB_LSE; tensor++)
+        ok = compare_run(c, &reversed, tensor, e, "with the keys in another order");
+    lab_run_free(&reversed);
+    return ok;
+}
+
+static bool follows_changes(checking *c, const expectation *e)
+{
+    const fc_context *context = c->target->context;
+    if (context->cuda && fc_cuda_emulator())
+        return true;
+    if (lab_change_applies(c->tensors, LAB_DOUBLE_V) && !doubles_with_values(c))
+        return false;
+    return !lab_change_applies(c->tensors, LAB_REVERSE_KEYS) || ignores_order_of_keys(c, e);
 }
 
 /* Where no kernel has a backward direction, the forward one is all there is to check. */
@@ -238,8 +309,9 @@ void check_case_on(const check_target *target, const fc_case *of, check_result *
         failed(&c, "no memory for the tensors of the case");
     } else {
         expectation e = {0};
-        if (run_first(&c) && run_again(&c) && run_alone(&c) && expect(&c, &e))
-            compare_all(&c, &e);
+        if (run_first(&c) && run_again(&c) && run_alone(&c) && expect(&c, &e) &&
+            compare_all(&c, &e))
+            follows_changes(&c, &e);
         lab_results_free(&e.truth);
         lab_results_free(&e.unfused);
         lab_results_free(&e.witness);

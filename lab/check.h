@@ -1,15 +1,20 @@
 /* check.h: does a kernel keep the promises of flashcore.h on a case?
  *
  * The kernel runs first, on outputs full of poison; then again with one thread and other poison;
- * then on every sequence alone. Only then is the truth computed. What is looked at:
+ * then on every sequence alone. Only then is the truth computed, and afterwards the kernel runs on
+ * inputs that were changed where they lie. What is looked at:
  *   - nothing but the outputs is written: inputs, guards, gaps between rows, workspace guards;
  *   - every element of the outputs is written, and within its tolerance of the truth (compare.h);
  *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
- *     nor when the sequence stands alone. */
+ *     nor when the sequence stands alone;
+ *   - changed inputs change the output as they must (change.h): twice the values give twice the
+ *     output, to the bit; keys in another order the same output. Not on the emulator, where a run
+ *     takes seconds. */
 #ifndef LAB_CHECK_H
 #define LAB_CHECK_H
 
 #include "cases.h"
+#include "compare.h"
 #include "memory.h"
 
 typedef enum check_outcome {
@@ -23,7 +28,10 @@ typedef struct check_result {
     char reason[1024];           /* what is wrong, or why it was refused; "" when passed */
     const char *kernel;          /* NULL when refused */
     const char *backward_kernel; /* NULL when the case asks for none, or none is there */
-    double max_error;            /* of out */
+    double max_error;            /* of out, and so are the next four */
+    double mean_error;
+    double relative_error;
+    int64_t ulps[COMPARE_ULP_BINS];
     double tolerance;
     double lse_error;
     double lse_tolerance;

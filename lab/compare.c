@@ -118,6 +118,33 @@ static double difference(fc_type type, double got, double expected)
     return isfinite(got) ? fabs(got - expected) : (double)INFINITY;
 }
 
+const double compare_ulp_limits[COMPARE_ULP_BINS - 1] = {0.5, 1, 2, 4, 8, 16, 64};
+
+static int ulp_bin(fc_type type, double error, double expected)
+{
+    const double power = expected != 0 && isfinite(expected) ? ldexp(1, ilogb(expected)) : 0;
+    const double ulps = error / ulp(type, power);
+    int bin = 0;
+    while (bin < COMPARE_ULP_BINS - 1 && !(ulps <= compare_ulp_limits[bin]))
+        bin++;
+    return bin;
+}
+
+typedef struct error_sums {
+    double error, squared_error, squared_truth;
+    int64_t count;
+} error_sums;
+
+static void add_error(error_sums *sums, double error, double expected)
+{
+    if (!isfinite(error) || !isfinite(expected))
+        return;
+    sums->error += error;
+    sums->squared_error += error * error;
+    sums->squared_truth += expected * expected;
+    sums->count++;
+}
+
 void compare_tensor(const lab_tensors *t, lab_tensor tensor, const uint8_t *image,
                     const lab_results *truth, double tolerance, compare_report *report)
 {
@@ -125,18 +152,24 @@ void compare_tensor(const lab_tensors *t, lab_tensor tensor, const uint8_t *imag
     const double *expected = truth->values[tensor];
     uint8_t *written = lab_written_elements(t, tensor);
     int64_t worst = -1;
+    error_sums sums = {0};
     *report = (compare_report){.tolerance = tolerance};
     for (int64_t i = 0; i < buffer->elements; i++) {
         if (!written[i])
             continue;
         const double got = fc_load(buffer->type, image + LAB_GUARD_BYTES, i);
         const double error = difference(buffer->type, got, expected[i]);
+        report->ulps[ulp_bin(buffer->type, error, expected[i])]++;
+        add_error(&sums, error, expected[i]);
         if (worst < 0 || error > report->error) {
             worst = i;
             report->error = error;
         }
     }
     free(written);
+    report->mean_error = sums.count > 0 ? sums.error / (double)sums.count : 0;
+    report->relative_error =
+        sums.squared_truth > 0 ? sqrt(sums.squared_error / sums.squared_truth) : 0;
     if (report->error <= tolerance)
         return;
     char name[96], got[32], wanted[32];
@@ -145,6 +178,27 @@ void compare_tensor(const lab_tensors *t, lab_tensor tensor, const uint8_t *imag
              "%s is %s, expected %s: error %.3g, tolerance %.3g", name,
              number(fc_load(buffer->type, image + LAB_GUARD_BYTES, worst), got),
              number(expected[worst], wanted), report->error, tolerance);
+}
+
+bool compare_doubled(const lab_tensors *t, const uint8_t *before, const uint8_t *after, char *name,
+                     size_t name_bytes)
+{
+    const lab_buffer *out = &t->buffer[LAB_OUT];
+    const double spacing = ulp(out->type, 0), smallest_normal = spacing / ulp(out->type, 1);
+    uint8_t *written = lab_written_elements(t, LAB_OUT);
+    bool same = true;
+    for (int64_t i = 0; same && i < out->elements; i++) {
+        if (!written[i])
+            continue;
+        const double once = fc_load(out->type, before + LAB_GUARD_BYTES, i);
+        const double twice = fc_load(out->type, after + LAB_GUARD_BYTES, i);
+        const double allowed = fabs(once) <= smallest_normal ? spacing : 0;
+        same = difference(out->type, twice, 2 * once) <= allowed;
+        if (!same)
+            compare_name_element(t, LAB_OUT, i, name, name_bytes);
+    }
+    free(written);
+    return same;
 }
 
 /* Two computations in double differ by their rounding alone; lse, dbias and dsinks of the truth

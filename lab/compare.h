@@ -19,8 +19,16 @@
 
 #include "results.h"
 
+/* Elements by their error in units of the type's spacing at the truth's magnitude: up to
+ * compare_ulp_limits[bin], the last bin beyond. 0.5 is the correctly rounded truth. */
+enum { COMPARE_ULP_BINS = 8 };
+extern const double compare_ulp_limits[COMPARE_ULP_BINS - 1];
+
 typedef struct compare_report {
-    double error; /* largest; infinity where one side alone is finite */
+    double error;          /* largest; infinity where one side alone is finite */
+    double mean_error;     /* of the elements where both are finite, as the next */
+    double relative_error; /* root of the sum of squares, over that of the truth */
+    int64_t ulps[COMPARE_ULP_BINS];
     double tolerance;
     char reason[256]; /* "" when error <= tolerance */
 } compare_report;
@@ -28,6 +36,11 @@ typedef struct compare_report {
 /* Compares what lies in image with the truth. */
 void compare_tensor(const lab_tensors *tensors, lab_tensor tensor, const uint8_t *image,
                     const lab_results *truth, double tolerance, compare_report *report);
+
+/* Whether out is twice what it was, to the bit (of subnormal numbers: to their spacing); or else
+ * names an element. */
+bool compare_doubled(const lab_tensors *tensors, const uint8_t *before, const uint8_t *after,
+                     char *name, size_t name_bytes);
 
 /* plain: of the unfused computation in the case's own type. */
 double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,

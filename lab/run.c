@@ -130,10 +130,11 @@ static bool run_batch(lab_run *run)
     if (status != FC_OK)
         return library_failed(run, status, "fc_plan_create");
     run->kernel = fc_plan_kernel(plan, FC_FORWARD);
-    run->backward_kernel = t->of.backward ? fc_plan_kernel(plan, FC_BACKWARD) : NULL;
+    const bool backward = t->of.backward && !run->forward_only;
+    run->backward_kernel = backward ? fc_plan_kernel(plan, FC_BACKWARD) : NULL;
     bool ok = with_workspace(run, plan, FC_FORWARD, &t->of.problem, buffers, NULL) &&
               download_output(run, LAB_OUT) && download_output(run, LAB_LSE);
-    if (ok && t->of.backward)
+    if (ok && backward)
         ok = run_backward(run, plan, &buffers);
     fc_plan_destroy(plan);
     return ok;
@@ -225,7 +226,8 @@ static bool output_in_bounds(lab_run *run, lab_tensor tensor)
 
 static bool is_run_output(const lab_run *run, lab_tensor tensor)
 {
-    return run->tensors->buffer[tensor].name && (!run->each_alone || tensor <= LAB_LSE);
+    return run->tensors->buffer[tensor].name &&
+           ((!run->each_alone && !run->forward_only) || tensor <= LAB_LSE);
 }
 
 bool lab_run_guarded(lab_run *run)

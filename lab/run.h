@@ -18,6 +18,7 @@ typedef struct lab_run {
     fc_context *context;
     uint8_t poison;
     bool each_alone; /* forward only, every sequence by a call of its own with batch = 1 */
+    bool forward_only;
     const char *kernel, *backward_kernel;
     fc_status status;                 /* of the first library call that failed */
     uint8_t *image[LAB_TENSOR_COUNT]; /* the outputs afterwards, guards included */

@@ -34,6 +34,13 @@ static double normal(uint64_t hash)
     return fmin(fmax(radius * cos(two_pi * uniform(lab_hash(hash, 1))), -3.9), 3.9);
 }
 
+/* Student's t with two degrees of freedom, cut off within the range of every type. */
+static double heavy_tailed(uint64_t hash, double noise)
+{
+    const double heavy = noise / sqrt(-log(uniform(lab_hash(hash, 2))));
+    return fmin(fmax(heavy, -200), 200);
+}
+
 static double smallest_normal(fc_type type)
 {
     switch (type) {
@@ -87,6 +94,7 @@ double lab_value(const lab_tensors *t, lab_tensor tensor, lab_place place)
     case CASE_CONSTANT: return 0.5;
     case CASE_ONE_HOT:
         return scores ? (place.dim == place.row % t->problem.head_dim ? 12 : 0) : noise;
+    case CASE_HEAVY: return heavy_tailed(place_hash(t, tensor, place), noise);
     case CASE_OFFSET: return scores ? 4 + noise : 64 + noise;
     default: return strange_value(t, tensor, place, noise);
     }

@@ -34,6 +34,7 @@ static void add_all_values(void)
     add_values("constant", CASE_CONSTANT, true);
     add_values("one_hot", CASE_ONE_HOT, true);
     add_values("offset", CASE_OFFSET, true);
+    add_values("heavy_tailed", CASE_HEAVY, true);
     add_values("nan_key", CASE_NAN_KEY, false);
     add_values("nan_value", CASE_NAN_VALUE, false);
     add_values("inf_value", CASE_INF_VALUE, false);

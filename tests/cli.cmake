@@ -6,6 +6,18 @@ target_include_directories(test_npy PRIVATE ..)
 target_link_libraries(test_npy PRIVATE cmocka)
 add_test(NAME npy COMMAND test_npy)
 
+add_executable(test_child test_child.c ../cli/child.c ../cli/interrupt.c)
+target_compile_definitions(test_child PRIVATE _XOPEN_SOURCE=700)
+target_include_directories(test_child PRIVATE ../cli)
+target_link_libraries(test_child PRIVATE flashcore_lab cmocka)
+add_test(NAME child COMMAND test_child)
+
+add_executable(test_gpu_state test_gpu_state.c ../cli/gpu_state.c)
+target_compile_definitions(test_gpu_state PRIVATE _XOPEN_SOURCE=700)
+target_include_directories(test_gpu_state PRIVATE ../cli)
+target_link_libraries(test_gpu_state PRIVATE flashcore_lab cmocka)
+add_test(NAME gpu_state COMMAND test_gpu_state)
+
 # The first Python that has NumPy, which need not be the first Python. Where none has it, the test
 # that wants it fails.
 function(fc_has_numpy result candidate)
@@ -19,7 +31,7 @@ find_program(FC_PYTHON_WITH_NUMPY NAMES python3 VALIDATOR fc_has_numpy)
 if(NOT FC_PYTHON_WITH_NUMPY)
     set(FC_PYTHON_WITH_NUMPY ${Python3_EXECUTABLE})
 endif()
-foreach(part cli cli_run)
+foreach(part cli cli_run report repro ledger tune profile source)
     add_test(
         NAME ${part}
         COMMAND ${FC_PYTHON_WITH_NUMPY} -B ${CMAKE_CURRENT_SOURCE_DIR}/${part}_test.py)

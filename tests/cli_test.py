@@ -9,12 +9,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
 
-VERBS = "demo run check bench kernels ladder emu resources info manual completion help".split()
+VERBS = "demo run check bench kernels ladder emu resources profile tune repro report ledger info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 
 
@@ -255,6 +256,7 @@ class BenchTest(CliTest):
         self.assertEqual(row["check"], "passed")
         self.assertGreaterEqual(row["calls"], 3)
         self.assertLessEqual(row["p10_us"], row["p50_us"])
+        self.assertGreaterEqual(row["spread"], 0)
         flops = 2 * 2 * (8 + 8) * (16 * 17 // 2)
         self.assertAlmostEqual(row["tflops"], flops / row["p50_us"] * 1e-6, delta=row["tflops"] * 1e-6)
         moved = 4 * 2 * 16 * 8 * 2
@@ -338,6 +340,48 @@ class CheckTest(CliTest):
         refused = flashcore("check", *words, "all1-f64")
         self.assertEqual(json.loads(refused.stdout)["refused"], 1)
         self.assertIn("nothing was checked", refused.stderr)
+
+    def isolated(self, path, *words):
+        """The program with --isolated, and the number of the process that has its cases, once there is one."""
+        process = subprocess.Popen(
+            [FLASHCORE, "check", "--isolated", f"--json={path}", *words], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **WITHOUT_LEAKS},
+        )
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.01)
+        return process, int(found[0])
+
+    def broken_by(self, signal_number, sentence, *words):
+        """A case whose process is stopped or killed fails alone; the rest is checked by another process."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "check.json"
+            process, worker = self.isolated(path, "--filter", "features", *words)
+            time.sleep(0.3)
+            os.kill(worker, signal_number)
+            stdout, _ = process.communicate()
+            report = json.loads(path.read_text())
+            self.assertEqual(process.returncode, 1, stdout)
+            self.assertEqual((report["cases"], report["not_run"]), (len(self.names("--filter", "features")), 0))
+            (failed,) = [result for result in report["results"] if result["outcome"] == "failed"]
+            self.assertIn(sentence, failed["reason"])
+            self.assertEqual(len({result["name"] for result in report["results"]}), report["cases"])
+
+    def test_a_crash_fails_alone(self):
+        self.broken_by(signal.SIGKILL, "its process was ended by signal 9 (Killed)")
+
+    def test_a_hang_fails_alone(self):
+        self.broken_by(signal.SIGSTOP, "no answer in 5 s: its process was stopped", "--limit", "5")
+
+    def test_isolated_cases_give_the_same_results(self):
+        here = json.loads(self.succeed("check", "--sample", "10", "--json"))
+        there = json.loads(self.succeed("check", "--sample", "10", "--isolated", "--json"))
+        for report in (here, there):
+            report.pop("seconds")
+            for result in report["results"]:
+                result.pop("seconds")
+        self.assertEqual(here, there)
+        self.assertIn("there is no kernel 'x'", self.fail_with(1, "check", "--isolated", "--kernel", "x"))
 
     def test_an_interrupt_reports_what_was_done(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -3,7 +3,9 @@
 #include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
 #include "cuda/services.h"
+#include "cuda/tuned.h"
 #include "fake_cuda.h"
+#include "jit/nvrtc.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -417,6 +419,114 @@ static fc_status count_call(void *user, fc_stream stream)
     return ++*(int *)user == 7 ? fc_fail(FC_ERROR_DRIVER, "the seventh call fails") : FC_OK;
 }
 
+/* Rows of which one is for this GPU, variant and kind of problem. */
+static const char tuned_rows[] =
+    "# GPU | variant | problem | macros | remarks\n"
+    "Other GPU | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=8 | no\n"
+    "Fake GPU 0 | sm80_prefill_d128_f16 | bh8 q512 kv512 | WARPS=8 |\n"
+    "Fake GPU 0 | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=2 | x\n";
+
+static void test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem(void **state)
+{
+    (void)state;
+    char macros[FC_MACROS_BYTES];
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    assert_string_equal(macros, "WARPS=2");
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv51", macros);
+    assert_string_equal(macros, "");
+    fc_tuned_find(tuned_rows, "Fake GPU", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    assert_string_equal(macros, "");
+    fc_tuned_find("Fake GPU 0 | v | b | A=1", "Fake GPU 0", "v", "b", macros); /* cut off */
+    assert_string_equal(macros, "A=1");
+    fc_tuned_find(NULL, "Fake GPU 0", "v", "b", macros);
+    assert_string_equal(macros, "");
+}
+
+/* Blocks along x: query tiles. */
+static unsigned prefill_tiles(const fc_attention *p)
+{
+    fc_context *context;
+    fc_plan *plan;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    if (fc_plan_create(context, p, &plan) != FC_OK)
+        fail_msg("%s", fc_last_error());
+    assert_int_equal(fc_plan_forward(plan, &b, NULL), FC_OK);
+    fc_plan_destroy(plan);
+    fc_context_destroy(context);
+    return fake->last_launch.gridDimX;
+}
+
+static void test_a_tuned_kernel_runs_where_the_environment_names_its_row(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_cuda_tuned.XXXXXX";
+    fc_attention p = mission();
+    const jit_nvrtc *compiler;
+    if (jit_nvrtc_open(&compiler) != FC_OK)
+        skip(); /* this toolkit has no run-time compiler */
+    setenv("FLASHCORE_CACHE", "/dev/null/folder", 1);
+    fc_context *context;
+    const int file = mkstemp(path);
+    assert_int_equal(write(file, tuned_rows, strlen(tuned_rows)), (int)strlen(tuned_rows));
+    close(file);
+    assert_int_equal(prefill_tiles(&p), 4); /* 128 rows: 4 warps of two groups */
+    setenv("FLASHCORE_TUNED", path, 1);
+    assert_int_equal(prefill_tiles(&p), 8);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(prefill_tiles(&p), 4);
+    p.q_length = 513; /* another kind of problem */
+    assert_int_equal(prefill_tiles(&p), 5);
+    unlink(path);
+    assert_int_equal(open_gpu(&context, NULL), FC_ERROR_INVALID);
+    assert_says("FLASHCORE_TUNED names /tmp/test_cuda_tuned.");
+    unsetenv("FLASHCORE_TUNED");
+    unsetenv("FLASHCORE_CACHE");
+}
+
+/* A check of a part of the problem has to run what the whole would: the binary, not the row. */
+static void test_binaries_compiled_at_run_time_can_be_handed_on(void **state)
+{
+    (void)state;
+    fc_context *from, *to;
+    fc_plan *plan;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    const jit_nvrtc *compiler;
+    if (jit_nvrtc_open(&compiler) != FC_OK)
+        skip();
+    setenv("FLASHCORE_CACHE", "/dev/null/folder", 1);
+    assert_int_equal(open_gpu(&from, "sm80_prefill"), FC_OK);
+    assert_int_equal(open_gpu(&to, "sm80_prefill"), FC_OK);
+    const fc_cuda_variant *variant = fc_cuda_find_variant("sm80_prefill_d64_f16");
+    assert_int_equal(fc_rebuild_in(from, variant, "WARPS=2"), FC_OK);
+    assert_int_equal(fc_cuda_copy_kernels(from->cuda, to->cuda), FC_OK);
+    p.q_length = 256;
+    assert_int_equal(fc_plan_create(to, &p, &plan), FC_OK);
+    assert_int_equal(fc_plan_forward(plan, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 4);
+    fc_plan_destroy(plan);
+    fc_context_destroy(from);
+    fc_context_destroy(to);
+    unsetenv("FLASHCORE_CACHE");
+}
+
+static void test_a_source_stands_in_before_the_first_plan_alone(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    const fc_attention p = mission();
+    assert_int_equal(open_gpu(&context, "ladder_fused"), FC_OK);
+    assert_int_equal(fc_cuda_use_source(context->cuda, "ladder/nobody.cu", ""), FC_ERROR_INVALID);
+    assert_says("there is no kernel source ladder/nobody.cu");
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_OK);
+    fc_plan_destroy(plan);
+    assert_int_equal(fc_cuda_use_source(context->cuda, "ladder/fused.cu", ""), FC_ERROR_INVALID);
+    assert_says("before the first plan");
+    fc_context_destroy(context);
+}
+
 static void test_timing_releases_what_it_took(void **state)
 {
     (void)state;
@@ -427,6 +537,11 @@ static void test_timing_releases_what_it_took(void **state)
     assert_int_equal(fc_cuda_time_graph(context->cuda, count_call, &calls, seconds, 3), FC_OK);
     assert_int_equal(calls, 100 + FC_CUDA_CALLS_A_SAMPLE);
     assert_true(seconds[2] == 0.001 / FC_CUDA_CALLS_A_SAMPLE);
+    calls = 100;
+    assert_int_equal(fc_cuda_time_graph_of(context->cuda, 7, count_call, &calls, seconds, 3),
+                     FC_OK);
+    assert_int_equal(calls, 100 + 7);
+    assert_true(seconds[2] == 0.001 / 7);
     calls = 0;
     assert_int_equal(fc_cuda_time_plain(context->cuda, count_call, &calls, seconds, 3),
                      FC_ERROR_DRIVER);
@@ -471,6 +586,10 @@ int main(void)
         TEST(test_backward_on_a_gpu_says_that_there_is_none),
         TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
         TEST(test_timing_releases_what_it_took),
+        TEST(test_binaries_compiled_at_run_time_can_be_handed_on),
+        TEST(test_a_source_stands_in_before_the_first_plan_alone),
+        TEST(test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem),
+        TEST(test_a_tuned_kernel_runs_where_the_environment_names_its_row),
     };
     return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
 }

@@ -78,11 +78,36 @@ fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *us
     return refuse();
 }
 
+fc_status fc_cuda_time_graph_of(fc_cuda_device *device, int calls, fc_cuda_call call, void *user,
+                                double *seconds, int count)
+{
+    (void)device, (void)calls, (void)call, (void)user, (void)seconds, (void)count;
+    return refuse();
+}
+
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {
     (void)device, (void)call, (void)user, (void)seconds, (void)count;
     return refuse();
+}
+
+fc_status fc_cuda_use_source(fc_cuda_device *device, const char *file, const char *text)
+{
+    (void)device, (void)file, (void)text;
+    return refuse();
+}
+
+fc_status fc_cuda_copy_kernels(const fc_cuda_device *from, fc_cuda_device *to)
+{
+    (void)from, (void)to;
+    return refuse();
+}
+
+const fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *device)
+{
+    (void)device;
+    return NULL;
 }
 
 const struct emu_control *fc_cuda_emulator(void)

@@ -1,6 +1,8 @@
 /* attention.c: what the hosts of the attention kernels share. */
 #include "cuda/attention.h"
 
+#include "cuda/tuned.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -94,7 +96,7 @@ fc_status fc_cuda_find_kernel(const fc_plan *plan, const char *name,
     const fc_cuda_variant *variant = fc_cuda_find_variant(name);
     if (!variant)
         return fc_fail(FC_ERROR_UNSUPPORTED, "this library was built without kernel %s", name);
-    return fc_cuda_find_function(plan->context->cuda, variant, name, function);
+    return fc_tuned_function(plan->context->cuda, variant, &plan->problem, function);
 }
 
 /* ---- The argument ---- */

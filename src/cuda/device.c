@@ -1,7 +1,7 @@
 /* device.c: one GPU of a context. The caller's CUDA context is respected: if one of this device is
  * current it is used, otherwise the device's primary context, which PyTorch and the CUDA runtime
  * use too. */
-#include "cuda/device.h"
+#include "cuda/tuned.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +67,11 @@ fc_status fc_cuda_device_open(int index, fc_cuda_device **device)
     if (status == FC_OK)
         status = read_limits(d);
     if (status == FC_OK)
+        status = fc_tuned_read(&d->tuned);
+    if (status == FC_OK)
         status = take_context(d);
     if (status != FC_OK) {
+        free(d->tuned);
         free(d);
         return status;
     }

@@ -6,6 +6,7 @@
 #include "cuda/driver.h"
 #include "cuda/kernel_shape.h"
 #include "cuda/variants.h"
+#include "jit/jit.h"
 
 typedef struct fc_cuda_function {
     CUfunction handle;
@@ -26,6 +27,8 @@ struct fc_cuda_device {
     int most_shared_bytes; /* that a block may ask for */
     pthread_mutex_t lock;  /* of modules */
     fc_cuda_module *modules;
+    jit_source own; /* stands in for the file of its name (fc_cuda_use_source); NULL: none */
+    char *tuned;    /* the text of FLASHCORE_TUNED (tuned.h), or NULL */
 };
 
 /* Makes the device's context current, and the caller's again. A call must not fail in between
@@ -36,6 +39,10 @@ void fc_cuda_leave(bool pushed);
 /* A kernel of a variant, loaded at its first use. It stays valid until the device is closed. */
 fc_status fc_cuda_find_function(fc_cuda_device *device, const fc_cuda_variant *variant,
                                 const char *kernel_name, const fc_cuda_function **function);
+
+/* The same of a variant that is built anew with these macros (rebuild.h), at its first use. */
+fc_status fc_cuda_find_rebuilt(fc_cuda_device *device, const fc_cuda_variant *variant,
+                               const char *macros, const fc_cuda_function **function);
 
 /* How many blocks of a kernel the whole GPU holds at once. */
 fc_status fc_cuda_blocks_at_once(const fc_cuda_device *device, const fc_cuda_function *function,

@@ -1,5 +1,7 @@
 /* module.c: loads a variant's binary when its first kernel is asked for, and launches. */
 #include "cuda/device.h"
+#include "cuda/rebuild.h"
+#include "cuda/services.h"
 
 #include "jit/cubin.h"
 
@@ -12,7 +14,8 @@ struct fc_cuda_module {
     fc_cuda_module *next;
     const fc_cuda_variant *variant;
     CUmodule handle;
-    void *cubin; /* replaces the variant's own image; NULL: not replaced */
+    char macros[FC_MACROS_BYTES]; /* that it was built anew with for one kind of problem; or "" */
+    void *cubin;                  /* replaces the variant's own image; NULL: not replaced */
     size_t cubin_bytes;
     int function_count;
     struct {
@@ -29,20 +32,23 @@ const fc_cuda_variant *fc_cuda_find_variant(const char *name)
     return NULL;
 }
 
-static fc_cuda_module *find_module(fc_cuda_device *d, const fc_cuda_variant *variant)
+static fc_cuda_module *find_module(fc_cuda_device *d, const fc_cuda_variant *variant,
+                                   const char *macros)
 {
     for (fc_cuda_module *module = d->modules; module; module = module->next)
-        if (module->variant == variant)
+        if (module->variant == variant && strcmp(module->macros, macros) == 0)
             return module;
     return NULL;
 }
 
-static fc_cuda_module *add_module(fc_cuda_device *d, const fc_cuda_variant *variant)
+static fc_cuda_module *add_module(fc_cuda_device *d, const fc_cuda_variant *variant,
+                                  const char *macros)
 {
     fc_cuda_module *module = calloc(1, sizeof *module);
     if (!module)
         return NULL;
     module->variant = variant;
+    snprintf(module->macros, sizeof module->macros, "%s", macros);
     module->next = d->modules;
     d->modules = module;
     return module;
@@ -104,12 +110,34 @@ static fc_status load_module(fc_cuda_module *module)
     return fc_cuda_check(fc_cuda()->module_load(&module->handle, image), what);
 }
 
-static fc_status load_function(fc_cuda_device *d, const fc_cuda_variant *variant,
-                               const char *kernel, const fc_cuda_function **function)
+/* A module with its cubin, which becomes the module's. */
+static fc_status add_rebuilt(fc_cuda_device *d, const fc_cuda_variant *variant, const char *macros,
+                             fc_cuda_module **module)
 {
-    fc_cuda_module *module = find_module(d, variant);
-    if (!module)
-        module = add_module(d, variant);
+    jit_kernel kernel;
+    fc_status status = fc_rebuild(variant, macros, d->compute_capability, &d->own, &kernel);
+    if (status == FC_OK) {
+        *module = add_module(d, variant, macros);
+        if (*module) {
+            (*module)->cubin = kernel.binary;
+            (*module)->cubin_bytes = kernel.binary_bytes;
+            kernel.binary = NULL;
+        }
+    }
+    jit_release(&kernel);
+    return status;
+}
+
+static fc_status load_function(fc_cuda_device *d, const fc_cuda_variant *variant,
+                               const char *macros, const char *kernel,
+                               const fc_cuda_function **function)
+{
+    fc_cuda_module *module = find_module(d, variant, macros);
+    const bool has_own = d->own.name && strcmp(d->own.name, variant->file) == 0;
+    if (!module && (macros[0] || has_own))
+        FC_TRY(add_rebuilt(d, variant, macros, &module));
+    else if (!module)
+        module = add_module(d, variant, macros);
     if (!module)
         return fc_fail(FC_ERROR_MEMORY, "no memory for a module");
     for (int i = 0; i < module->function_count; i++)
@@ -130,16 +158,62 @@ static fc_status load_function(fc_cuda_device *d, const fc_cuda_variant *variant
     return FC_OK;
 }
 
-fc_status fc_cuda_find_function(fc_cuda_device *d, const fc_cuda_variant *variant,
-                                const char *kernel, const fc_cuda_function **function)
+static fc_status find_function(fc_cuda_device *d, const fc_cuda_variant *variant,
+                               const char *macros, const char *kernel,
+                               const fc_cuda_function **function)
 {
     bool pushed;
     FC_TRY(fc_cuda_enter(d, &pushed));
     pthread_mutex_lock(&d->lock);
-    const fc_status status = load_function(d, variant, kernel, function);
+    const fc_status status = load_function(d, variant, macros, kernel, function);
     pthread_mutex_unlock(&d->lock);
     fc_cuda_leave(pushed);
     return status;
+}
+
+fc_status fc_cuda_find_function(fc_cuda_device *d, const fc_cuda_variant *variant,
+                                const char *kernel, const fc_cuda_function **function)
+{
+    return find_function(d, variant, "", kernel, function);
+}
+
+fc_status fc_cuda_find_rebuilt(fc_cuda_device *d, const fc_cuda_variant *variant,
+                               const char *macros, const fc_cuda_function **function)
+{
+    return find_function(d, variant, macros, variant->name, function);
+}
+
+fc_status fc_cuda_copy_kernels(const fc_cuda_device *from, fc_cuda_device *to)
+{
+    free(to->tuned);
+    to->tuned = NULL;
+    if (from->own.name)
+        FC_TRY(fc_cuda_use_source(to, from->own.name, from->own.text));
+    for (const fc_cuda_module *module = from->modules; module; module = module->next)
+        if (module->cubin && !find_module(to, module->variant, ""))
+            FC_TRY(
+                fc_cuda_replace_variant(to, module->variant, module->cubin, module->cubin_bytes));
+    return FC_OK;
+}
+
+fc_status fc_cuda_use_source(fc_cuda_device *d, const char *file, const char *text)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < jit_source_count && !name; i++)
+        name = strcmp(jit_sources[i].name, file) == 0 ? jit_sources[i].name : NULL;
+    FC_REQUIRE(name, "there is no kernel source %s", file);
+    FC_REQUIRE(!d->modules && !d->own.name, "a source has to be given before the first plan");
+    d->own = (jit_source){.name = name, .text = strdup(text)};
+    return d->own.text ? FC_OK : fc_fail(FC_ERROR_MEMORY, "no memory for a source");
+}
+
+/* Modules stand in the list last first. */
+const fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *d)
+{
+    const fc_cuda_variant *first = NULL;
+    for (const fc_cuda_module *module = d->modules; module; module = module->next)
+        first = module->variant;
+    return first;
 }
 
 fc_status fc_cuda_blocks_at_once(const fc_cuda_device *d, const fc_cuda_function *f, int *blocks)
@@ -157,8 +231,8 @@ fc_status fc_cuda_blocks_at_once(const fc_cuda_device *d, const fc_cuda_function
 fc_status fc_cuda_replace_variant(fc_cuda_device *d, const fc_cuda_variant *variant,
                                   const void *cubin, size_t cubin_bytes)
 {
-    FC_REQUIRE(!find_module(d, variant), "variant %s is in use already", variant->name);
-    fc_cuda_module *module = add_module(d, variant);
+    FC_REQUIRE(!find_module(d, variant, ""), "variant %s is in use already", variant->name);
+    fc_cuda_module *module = add_module(d, variant, "");
     void *copy = malloc(cubin_bytes);
     if (!module || !copy) {
         free(copy);
@@ -187,6 +261,8 @@ void fc_cuda_device_close(fc_cuda_device *d)
     if (d->retained)
         fc_cuda()->primary_release(d->device);
     pthread_mutex_destroy(&d->lock);
+    free(d->tuned);
+    free((char *)d->own.text);
     free(d);
 }
 

@@ -75,6 +75,7 @@ fc_status fc_cuda_read_limits(fc_cuda_device *d, fc_cuda_limits *limits)
 
 /* What a timing needs; whatever part exists is released at the end. */
 typedef struct timing {
+    int calls; /* of a sample */
     fc_cuda_call call;
     void *user;
     CUstream stream;
@@ -108,7 +109,7 @@ static void end_timing(timing *t)
 
 static fc_status call_in_a_row(const timing *t)
 {
-    for (int i = 0; i < FC_CUDA_CALLS_A_SAMPLE; i++)
+    for (int i = 0; i < t->calls; i++)
         FC_TRY(t->call(t->user, t->stream));
     return FC_OK;
 }
@@ -137,7 +138,7 @@ static fc_status sample(const timing *t, double *seconds)
     FC_CUDA_TRY(cuda->event_record(t->stop, t->stream), "recording an event");
     FC_CUDA_TRY(cuda->event_synchronize(t->stop), "waiting for the device");
     FC_CUDA_TRY(cuda->event_milliseconds(&milliseconds, t->start, t->stop), "reading the time");
-    *seconds = (double)milliseconds / 1000 / FC_CUDA_CALLS_A_SAMPLE;
+    *seconds = (double)milliseconds / 1000 / t->calls;
     return FC_OK;
 }
 
@@ -152,10 +153,8 @@ static fc_status take_samples(timing *t, bool graph, double *seconds, int count)
     return FC_OK;
 }
 
-static fc_status time_calls(fc_cuda_device *d, fc_cuda_call call, void *user, bool graph,
-                            double *seconds, int count)
+static fc_status time_calls(fc_cuda_device *d, timing t, bool graph, double *seconds, int count)
 {
-    timing t = {.call = call, .user = user};
     fc_status status;
     WITHIN(d, status, {
         status = take_samples(&t, graph, seconds, count);
@@ -164,14 +163,22 @@ static fc_status time_calls(fc_cuda_device *d, fc_cuda_call call, void *user, bo
     return status;
 }
 
+fc_status fc_cuda_time_graph_of(fc_cuda_device *d, int calls, fc_cuda_call call, void *user,
+                                double *seconds, int count)
+{
+    const timing t = {.calls = calls, .call = call, .user = user};
+    return time_calls(d, t, true, seconds, count);
+}
+
 fc_status fc_cuda_time_graph(fc_cuda_device *d, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {
-    return time_calls(d, call, user, true, seconds, count);
+    return fc_cuda_time_graph_of(d, FC_CUDA_CALLS_A_SAMPLE, call, user, seconds, count);
 }
 
 fc_status fc_cuda_time_plain(fc_cuda_device *d, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {
-    return time_calls(d, call, user, false, seconds, count);
+    const timing t = {.calls = FC_CUDA_CALLS_A_SAMPLE, .call = call, .user = user};
+    return time_calls(d, t, false, seconds, count);
 }

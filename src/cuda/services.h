@@ -22,8 +22,24 @@ typedef fc_status (*fc_cuda_call)(void *user, fc_stream stream);
 enum { FC_CUDA_CALLS_A_SAMPLE = 20 };
 fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
+/* As fc_cuda_time_graph, with a graph that holds so many calls. */
+fc_status fc_cuda_time_graph_of(fc_cuda_device *device, int calls, fc_cuda_call call, void *user,
+                                double *seconds, int count);
 fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
+
+/* Compiles `text` in place of a kernel source, "ladder/fused.cu", wherever one of its variants is
+ * needed; before the first plan. */
+fc_status fc_cuda_use_source(fc_cuda_device *device, const char *file, const char *text);
+
+/* Gives another device, before its first plan, all binaries of this one that were compiled at run
+ * time, whatever it would have taken itself. */
+fc_status fc_cuda_copy_kernels(const fc_cuda_device *from, fc_cuda_device *to);
+
+/* The variant that plans of this device asked for first: of one plan, the one that runs it. NULL:
+ * none yet. */
+struct fc_cuda_variant;
+const struct fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *device);
 
 /* The controls of emu/emu.h where the emulator stands in for the driver; NULL on a real GPU. */
 struct emu_control;

@@ -18,7 +18,8 @@ typedef struct fc_cuda_report {
     kernel_shape shape;
 } fc_cuda_report;
 
-typedef struct fc_cuda_variant {
+typedef struct fc_cuda_variant fc_cuda_variant;
+struct fc_cuda_variant {
     const char *name;
     const char *file;   /* relative to src/cuda */
     const char *macros; /* "HEAD_DIM=64 STAGES=2", KERNEL_NAME not among them */
@@ -29,7 +30,7 @@ typedef struct fc_cuda_variant {
     size_t image_bytes;
     const fc_cuda_report *reports;
     int report_count;
-} fc_cuda_variant;
+};
 
 extern const fc_cuda_variant fc_cuda_variants[];
 extern const int fc_cuda_variant_count;

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""`flashcore tune` without a GPU: the search, the compiler's word, interrupt and resumption, the page."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from cli_tools import FLASHCORE, flashcore
+
+KERNEL = ["--backend", "emu", "--kernel", "ladder_swizzle", "--shape", "1,1,64,64"]
+CPU = ["--shape", "1,2,16,8", "--seconds", "0.01"]
+INFO = flashcore("info").stdout
+HAS_CUDA = "no CUDA" not in INFO
+HAS_EMULATOR = flashcore("kernels", "--backend", "emu").returncode == 0
+
+
+@unittest.skipUnless(HAS_CUDA, "this build has no CUDA part")
+class TuneTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cache = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cache.cleanup()
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.file = Path(self.directory.name) / "search.json"
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def tune(self, *words):
+        return flashcore("tune", self.file, *words, cwd=self.directory.name,
+                         environment={"FLASHCORE_CACHE": self.cache.name})
+
+    def succeed(self, *words):
+        result = self.tune(*words)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        return result.stdout
+
+    def refuse(self, status, *words):
+        result = self.tune(*words)
+        self.assertEqual(result.returncode, status, result.stdout)
+        self.assertRegex(result.stderr, r"\Aflashcore: .*\n\Z")
+        return result.stderr
+
+    def search(self):
+        return json.loads(self.file.read_text())
+
+    def candidates(self):
+        return {candidate["text"]: candidate for candidate in self.search()["candidates"]}
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_candidates_are_compiled_pruned_and_counted(self):
+        text = self.succeed(*KERNEL, "--macro", "KV_TILE=24,32,64 STAGES=2,16", "--gpu", "H100")
+        found = self.candidates()
+        self.assertEqual(len(found), 7)
+        self.assertEqual(found["KV_TILE=24 STAGES=2"]["outcome"], "refused")
+        self.assertEqual(found["KV_TILE=64 STAGES=16"]["outcome"], "pruned")
+        self.assertIn("bytes of shared memory", found["KV_TILE=64 STAGES=16"]["reason"])
+        for name in ("as built", "KV_TILE=32 STAGES=2", "KV_TILE=64 STAGES=2"):
+            self.assertEqual(found[name]["outcome"], "timed", found[name])
+            self.assertGreater(found[name]["p50_us"], 0)
+            self.assertGreater(found[name]["registers"], 60)
+        self.assertLess(found["KV_TILE=32 STAGES=2"]["shared_bytes"], found["KV_TILE=64 STAGES=2"]["shared_bytes"])
+        self.assertIn("7 candidates, 2 refused by the compiler, 1 pruned", text)
+        self.assertIn("shared memory of an H100 are busy", text)
+        self.assertIn("24: none", text)
+        self.assertEqual(self.succeed("--show"), text)
+        page = flashcore("report", self.file, "--out", Path(self.directory.name) / "page.html")
+        self.assertEqual(page.returncode, 0, page.stderr)
+        self.assertIn("Tuning landscape", (Path(self.directory.name) / "page.html").read_text())
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_counts_are_those_of_the_variant(self):
+        """As built it has tiles of 64 keys and three stages: the same macros give the same counts."""
+        self.succeed(*KERNEL, "--macro", "KV_TILE=32,64")
+        found = self.candidates()
+        self.assertEqual(found["KV_TILE=64"]["p50_us"], found["as built"]["p50_us"])
+        self.assertNotEqual(found["KV_TILE=32"]["p50_us"], found["as built"]["p50_us"])
+
+    def test_a_search_goes_on_where_it_was(self):
+        self.succeed(*CPU)
+        search = self.search()
+        known, waiting = search["candidates"][1], search["candidates"][2]
+        known.update(rounds=3, p10_us=1e-3, p50_us=1e-3, p90_us=1e-3)
+        waiting.update(outcome="waiting")
+        self.file.write_text(json.dumps(search))
+        text = self.succeed(*CPU)
+        count = len(search["candidates"])
+        self.assertIn(f"going on, {count - 1} of {count} candidates are known", text)
+        self.assertEqual(self.candidates()[known["text"]]["p50_us"], 1e-3)
+        self.assertEqual(self.candidates()[waiting["text"]]["outcome"], "timed")
+        self.assertIn(f"best: {known['text']}, 0.001 us", text)
+
+    def test_fewer_candidates_come_further(self):
+        self.succeed(*CPU)
+        rounds = [candidate["rounds"] for candidate in self.search()["candidates"]]
+        self.assertEqual(rounds[0], 3)
+        self.assertEqual(max(rounds), 3)
+
+    def test_an_interrupt_loses_nothing(self):
+        environment = {**os.environ, "FLASHCORE_CACHE": self.cache.name}
+        process = subprocess.Popen([FLASHCORE, "tune", self.file, "--shape", "1,8,256,64", "--seconds", "20"],
+                                   env=environment, stdout=subprocess.PIPE, text=True)
+        while not self.file.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate()
+        self.assertEqual(process.returncode, 130, stdout)
+        self.assertIn("the same command goes on from", stdout)
+        search = self.search()
+        self.assertTrue(search["interrupted"])
+        outcomes = [candidate["outcome"] for candidate in search["candidates"]]
+        self.assertNotIn("failed", outcomes)
+        self.assertIn("timed", outcomes)
+        self.assertIn("waiting", outcomes)
+
+    def test_bad_input_is_named(self):
+        self.file.write_text('{"verb": "tune", "candidates": []}')
+        self.assertIn("holds another search", self.refuse(1, *CPU))
+        self.assertIn("holds no search", self.refuse(1, "--show"))
+        self.file.unlink()
+        self.assertIn("cannot read", self.refuse(1, "--show"))
+        self.assertIn("head_dim = 577", self.refuse(1, "--head-dim", "577"))
+        if HAS_EMULATOR:
+            self.assertIn("has no macro NOBODY", self.refuse(1, *KERNEL, "--macro", "NOBODY=1"))
+            self.assertIn("is not NAME=VALUE,VALUE", self.refuse(1, *KERNEL, "--macro", "KV_TILE"))
+            self.assertIn("no peaks of 'Voodoo'", self.refuse(1, *KERNEL, "--gpu", "Voodoo"))
+            fused = ["--backend", "emu", "--kernel", "ladder_fused", "--shape", "1,1,64,64"]
+            self.assertIn("no choices are listed for ladder/fused.cu", self.refuse(1, *fused))
+
+    def test_without_a_gpu_the_sentence_says_why(self):
+        result = flashcore("tune", self.file, "--backend", "cuda", environment={"FLASHCORE_CUDA_DRIVER": "/no/driver"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the CUDA driver cannot be opened", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
