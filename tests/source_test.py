@@ -51,7 +51,7 @@ class SourceTest(unittest.TestCase):
         for old, new, sentence in (
             ("key < args.kv_length", "key < args.kv_length - 1", "tolerance"),
             ("out[i] * correction", "out[i]", "expected"),
-            ("row >= args.q_length", "row > args.q_length", "out of bounds"),
+            ("row >= args.q_length", "row > args.q_length", "FC_ERROR_DRIVER"),
             ("max * LN_2 + logf(sum)", "max + logf(sum)", "lse[b"),
         ):
             result = self.broken(old, new)
