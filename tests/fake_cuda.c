@@ -16,8 +16,8 @@ EXPORT fake_cuda fake_cuda_state = {
 #define state fake_cuda_state
 
 /* Handles are only ever compared. */
-static char primary_context, module_handle, function_handle, stream_handle, event_handle,
-    graph_handle, replay_handle;
+static char primary_contexts[FAKE_CUDA_MOST_DEVICES], module_handle, function_handle, stream_handle,
+    event_handle, graph_handle, replay_handle;
 
 EXPORT CUresult cuInit(unsigned flags)
 {
@@ -79,11 +79,10 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    (void)device;
     if (state.retain_result != CUDA_SUCCESS)
         return state.retain_result;
     state.contexts_held++;
-    *context = (CUcontext)&primary_context;
+    *context = (CUcontext)&primary_contexts[device];
     return CUDA_SUCCESS;
 }
 
@@ -183,6 +182,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
     (void)extra;
     state.launches++;
     state.last_launch = *config;
+    state.last_context = state.current;
     for (unsigned i = 0; i < config->numAttrs && i < 4; i++)
         state.last_attributes[i] = config->attrs[i];
     return state.launch_result;

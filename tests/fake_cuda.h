@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 
+enum { FAKE_CUDA_MOST_DEVICES = 2 };
+
 typedef struct fake_cuda {
     /* What to do. */
     CUresult init_result;
@@ -26,6 +28,7 @@ typedef struct fake_cuda {
     int launches;
     int synchronisations;
     CUlaunchConfig last_launch;
+    CUcontext last_context; /* current at the last launch */
     CUlaunchAttribute last_attributes[4];
     CUcontext current;
 } fake_cuda;

@@ -229,6 +229,24 @@ static void test_hopper_kernels_want_hopper(void **state)
     fc_context_destroy(context);
 }
 
+static void test_hopper_kernels_count_their_blocks(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    fc_attention p = mission();
+    p.batch = 70000;
+    open_hopper(&context, "sm90_latency");
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("batch = 70000; a grid has room for 65535");
+    fc_context_destroy(context);
+    p.batch = (1 << 30) / 8 / 4;
+    open_hopper(&context, "sm90_prefill");
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("it counts up to 2^30 tiles of rows");
+    fc_context_destroy(context);
+}
+
 static void test_a_tensor_map_that_fails_is_reported(void **state)
 {
     (void)state;
@@ -348,6 +366,42 @@ static void test_the_callers_context_is_used_and_left_current(void **state)
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
     assert_ptr_equal(fake->current, &p);
     fc_context_destroy(context);
+}
+
+static fc_context *open_second_gpu(void)
+{
+    fc_context_options options = fc_context_options_init();
+    fc_context *context;
+    options.device_type = FC_CUDA;
+    options.device_index = 1;
+    options.kernel = "ladder_fused";
+    assert_int_equal(fc_context_create(&options, &context), FC_OK);
+    return context;
+}
+
+static CUcontext launched_in(fc_context *context)
+{
+    const fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_null(fake->current);
+    return fake->last_context;
+}
+
+static void test_two_gpus_in_one_process_stay_apart(void **state)
+{
+    (void)state;
+    fc_context *first;
+    fake->device_count = 2;
+    assert_int_equal(open_gpu(&first, "ladder_fused"), FC_OK);
+    fc_context *second = open_second_gpu();
+    const CUcontext of_first = launched_in(first), of_second = launched_in(second);
+    assert_ptr_not_equal(of_first, of_second);
+    assert_ptr_equal(launched_in(first), of_first);
+    assert_int_equal(fake->modules_held, 2);
+    fc_context_destroy(first);
+    assert_ptr_equal(launched_in(second), of_second);
+    fc_context_destroy(second);
 }
 
 static void test_a_workspace_is_never_made_behind_the_callers_back(void **state)
@@ -574,6 +628,7 @@ int main(void)
         TEST(test_a_kernel_too_large_for_the_gpu_is_refused),
         TEST(test_a_failing_launch_is_reported),
         TEST(test_hopper_kernels_want_hopper),
+        TEST(test_hopper_kernels_count_their_blocks),
         TEST(test_a_tensor_map_that_fails_is_reported),
         TEST(test_hopper_kernels_fill_the_gpu),
         TEST(test_hopper_leaves_odd_addresses_to_sm80),
@@ -581,6 +636,7 @@ int main(void)
         TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
         TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_the_callers_context_is_used_and_left_current),
+        TEST(test_two_gpus_in_one_process_stay_apart),
         TEST(test_a_workspace_is_never_made_behind_the_callers_back),
         TEST(test_a_pointer_the_kernel_cannot_load_from_is_refused),
         TEST(test_backward_on_a_gpu_says_that_there_is_none),

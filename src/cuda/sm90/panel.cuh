@@ -11,7 +11,6 @@
 
 #define PANEL_DIMS 64
 #define PANELS(dims) ((dims) / PANEL_DIMS)
-#define TILE_ELEMENTS(rows, dims) ((rows) * (dims))
 
 /* Descriptors count in units of 16 bytes. */
 #define PANEL_UNITS(rows) ((rows) * PANEL_DIMS * 2 / 16)

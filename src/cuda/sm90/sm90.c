@@ -65,6 +65,17 @@ static const char *accepts_dims(const fc_attention *p, int64_t most)
     return NULL;
 }
 
+/* Blocks of latency.cu are counted in three ways, tiles of prefill.cu in one. */
+static const char *accepts_count(const fc_kernel *self, const fc_attention *p)
+{
+    enum { MOST_GRID_YZ = 65535, LEAST_TILE_ROWS = 128, MOST_TILES = 1 << 30 };
+    if (self == &fc_sm90_latency && p->batch > MOST_GRID_YZ)
+        return fc_refuse("batch = " I64 "; a grid has room for %d", p->batch, (int)MOST_GRID_YZ);
+    if (p->batch * p->q_heads > MOST_TILES / fc_divide_up(p->q_length + 1, LEAST_TILE_ROWS))
+        return "it counts up to 2^30 tiles of rows";
+    return NULL;
+}
+
 static const char *accepts(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     if (context->cuda && context->cuda->compute_capability != 90)
@@ -74,6 +85,8 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
     const char *reason = fc_cuda_refuse(context, p);
     if (!reason)
         reason = accepts_dims(p, self == &fc_sm90_latency ? 128 : 256);
+    if (!reason)
+        reason = accepts_count(self, p);
     if (reason)
         return reason;
     if (!fc_cuda_is_plain(p))
