@@ -74,10 +74,7 @@ test-sanitizers: deps-test
 test-threads: deps-test
 	$(call check,tsan)
 
-test-test-browser: program deps-browser
-	FLASHCORE=$(PROGRAM) python3 -B tests/browser_test.py --keep build/browser
-
-fuzz: deps-test
+test-fuzz: deps-test
 	$(call check,fuzz)
 
 test-cross: deps-test
@@ -108,6 +105,9 @@ test-python: deps-test wheel build/venv-test/ready
 	build/venv-test/bin/mypy --cache-dir=build/venv-test/mypy python/flashcore
 	FLASHCORE_REQUIRE=numpy,torch,jax,transformers build/venv-test/bin/python -m pytest --quiet \
 		-p no:cacheprovider python/tests
+
+test-browser: program deps-browser
+	FLASHCORE=$(PROGRAM) python3 -B tests/browser_test.py --keep build/browser
 
 fuzz: deps-test
 	cmake --preset fuzz
