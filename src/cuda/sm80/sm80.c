@@ -2,6 +2,8 @@
  * problem gets, and the launches. */
 #include "cuda/sm80/sm80.h"
 
+#include "cuda/sm80/plan.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 

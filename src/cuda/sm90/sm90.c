@@ -2,7 +2,7 @@
  * problem gets, the tensor maps, and the launches. */
 #include "cuda/sm90/sm90.h"
 
-#include "cuda/sm80/sm80.h"
+#include "cuda/sm80/plan.h"
 #include "cuda/sm90/sm90_args.h"
 
 #include <stdio.h>
