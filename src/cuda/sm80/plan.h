@@ -1,5 +1,5 @@
-/* plan.h: a prepared problem of the sm_80 kernels. Kernels that leave some calls to sm80_prefill hold
- * one too. */
+/* plan.h: a prepared problem of the sm_80 kernels. Kernels that leave some calls to sm80_prefill
+ * hold one too. */
 #ifndef FC_CUDA_SM80_PLAN_H
 #define FC_CUDA_SM80_PLAN_H
 
