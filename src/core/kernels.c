@@ -96,7 +96,7 @@ fc_status fc_check_kernel_names(const char *names)
             known = is_called(kernels[i], name, length);
         if (known)
             continue;
-        char all[400];
+        char all[900]; /* fits the last error */
         list_names(all, sizeof all);
         return fc_fail(FC_ERROR_INVALID, "there is no kernel '%.*s'; there are: %s",
                        (int)(length < 60 ? length : 60), name, all);
