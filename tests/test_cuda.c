@@ -395,7 +395,7 @@ static void test_two_gpus_in_one_process_stay_apart(void **state)
     fake->device_count = 2;
     assert_int_equal(open_gpu(&first, "ladder_fused"), FC_OK);
     fc_context *second = open_second_gpu();
-    const CUcontext of_first = launched_in(first), of_second = launched_in(second);
+    CUcontext of_first = launched_in(first), of_second = launched_in(second);
     assert_ptr_not_equal(of_first, of_second);
     assert_ptr_equal(launched_in(first), of_first);
     assert_int_equal(fake->modules_held, 2);
