@@ -42,7 +42,7 @@ document.getElementById("answer").textContent = JSON.stringify(answer);
 def browse(directory, page, *flags):
     return subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-         f"--user-data-dir={directory}/profile", *flags, Path(page).as_uri()],
+         f"--user-data-dir={directory}/profile", *flags, Path(page).resolve().as_uri()],
         capture_output=True, text=True, timeout=120)
 
 
