@@ -96,6 +96,7 @@ struct fc_kernel {
     /* NULL, or whether a kernel that accepts the problem is a good choice for it; one that is not
      * runs only when forced or when nothing else accepts. */
     bool (*suits)(const fc_kernel *self, const fc_context *context, const fc_attention *problem);
+    /* NULL where a run needs none. */
     size_t (*workspace_bytes)(const fc_kernel *self, const fc_context *context,
                               const fc_attention *problem);
     /* NULL, or what is done once a plan: the result is the plan's, which frees it. */

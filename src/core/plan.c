@@ -7,8 +7,9 @@ static fc_status choose_kernel(fc_plan *plan, fc_direction direction)
 {
     const fc_kernel *kernel;
     FC_TRY(fc_choose_kernel(plan->context, &plan->problem, direction, &kernel));
-    plan->workspace_bytes[direction] =
-        kernel->workspace_bytes(kernel, plan->context, &plan->problem);
+    if (kernel->workspace_bytes)
+        plan->workspace_bytes[direction] =
+            kernel->workspace_bytes(kernel, plan->context, &plan->problem);
     if (kernel->prepare)
         FC_TRY(kernel->prepare(kernel, plan, &plan->prepared[direction]));
     plan->kernels[direction] = kernel;

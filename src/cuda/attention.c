@@ -56,6 +56,11 @@ int64_t fc_divide_up(int64_t number, int64_t by)
     return (number + by - 1) / by;
 }
 
+int64_t fc_cuda_larger_dim(const fc_attention *p)
+{
+    return p->head_dim > p->value_dim ? p->head_dim : p->value_dim;
+}
+
 static bool is_chunked(fc_strides s)
 {
     const int64_t strides[] = {s.batch, s.head, s.row};

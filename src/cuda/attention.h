@@ -15,6 +15,9 @@ const char *fc_cuda_refuse(const fc_context *context, const fc_attention *p);
 
 int64_t fc_divide_up(int64_t number, int64_t by);
 
+/* Of head and value dimension; variants have room for it. */
+int64_t fc_cuda_larger_dim(const fc_attention *p);
+
 /* Whether rows are whole chunks, and so all that is between them. */
 bool fc_cuda_reads_in_chunks(const fc_attention *p);
 bool fc_cuda_writes_in_chunks(const fc_attention *p);

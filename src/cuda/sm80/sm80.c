@@ -32,15 +32,10 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
     return fc_cuda_refuse(context, p);
 }
 
-static int64_t larger_dim(const fc_attention *p)
-{
-    return p->head_dim > p->value_dim ? p->head_dim : p->value_dim;
-}
-
 static const char *accepts_latency(const fc_kernel *self, const fc_context *context,
                                    const fc_attention *p)
 {
-    if (larger_dim(p) > 256)
+    if (fc_cuda_larger_dim(p) > 256)
         return fc_refuse("head_dim = " I64 ", value_dim = " I64 "; it has up to 256", p->head_dim,
                          p->value_dim);
     return accepts(self, context, p);
@@ -73,14 +68,14 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
 static bool is_plain(const fc_attention *p)
 {
     return fc_cuda_is_plain(p) && fc_cuda_reads_in_chunks(p) && fc_cuda_writes_in_chunks(p) &&
-           larger_dim(p) <= 256;
+           fc_cuda_larger_dim(p) <= 256;
 }
 
 static int dim_of_variant(const fc_attention *p)
 {
     static const int dims[] = {64, 128, 256};
     for (int i = 0; i < 3; i++)
-        if (larger_dim(p) <= dims[i])
+        if (fc_cuda_larger_dim(p) <= dims[i])
             return dims[i];
     return FC_MAX_DIM;
 }
@@ -131,20 +126,12 @@ static attention_args prefill_arguments(const fc_attention *p)
     enum { WIDEST_SLICE = 128 }; /* value dims of a block of the variant for large dims */
     attention_args args = fc_cuda_arguments(p);
     args.packed_heads = fc_cuda_divisor(packed_heads(p, PREFILL_ROWS));
-    if (larger_dim(p) > 256)
+    if (fc_cuda_larger_dim(p) > 256)
         args.more.value_slices = fc_cuda_divisor(fc_divide_up(p->value_dim, WIDEST_SLICE));
     return args;
 }
 
 /* ---- Plans ---- */
-
-static size_t no_workspace(const fc_kernel *self, const fc_context *context, const fc_attention *p)
-{
-    (void)self;
-    (void)context;
-    (void)p;
-    return 0;
-}
 
 /* Each split leaves a row's output and its logarithm of the sum. */
 static size_t latency_workspace(const fc_kernel *self, const fc_context *context,
@@ -239,7 +226,6 @@ const fc_kernel fc_sm80_prefill = {
     .summary = "tensor cores of sm_80 and newer, many query rows, every feature",
     .direction = FC_FORWARD,
     .accepts = accepts,
-    .workspace_bytes = no_workspace,
     .prepare = prepare,
     .run = run,
 };

@@ -147,14 +147,9 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
            (p->batch_invariant || 2 * latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
-static int64_t larger_dim(const fc_attention *p)
-{
-    return p->head_dim > p->value_dim ? p->head_dim : p->value_dim;
-}
-
 static int dim_of_variant(const fc_attention *p)
 {
-    return larger_dim(p) <= 64 ? 64 : larger_dim(p) <= 128 ? 128 : 256;
+    return fc_cuda_larger_dim(p) <= 64 ? 64 : fc_cuda_larger_dim(p) <= 128 ? 128 : 256;
 }
 
 /* Few keys a block take small tiles. The largest have no room for what rows that see few keys need
@@ -248,14 +243,6 @@ static fc_status place_maps(sm90_args *args, const fc_buffers *b)
 }
 
 /* ---- Plans ---- */
-
-static size_t no_workspace(const fc_kernel *self, const fc_context *context, const fc_attention *p)
-{
-    (void)self;
-    (void)context;
-    (void)p;
-    return 0;
-}
 
 /* Heads whose keys and values the L2 cache holds at once. */
 static int section_of(const fc_attention *p)
@@ -357,7 +344,6 @@ const fc_kernel fc_sm90_prefill = {
     .direction = FC_FORWARD,
     .accepts = accepts,
     .suits = prefill_suits,
-    .workspace_bytes = no_workspace,
     .prepare = prepare,
     .run = run,
 };
@@ -368,7 +354,6 @@ const fc_kernel fc_sm90_latency = {
     .direction = FC_FORWARD,
     .accepts = accepts,
     .suits = latency_suits,
-    .workspace_bytes = no_workspace,
     .prepare = prepare,
     .run = run,
 };
