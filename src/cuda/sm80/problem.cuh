@@ -121,16 +121,21 @@ static __device__ __forceinline__ long long first_kv_index(const sequence_share 
                           times_stride(share->kv_first, strides->row));
 }
 
-/* From row 0 of page 0 to a key of paged K or V. */
-static __device__ __forceinline__ long long page_index(const attention_args *args,
-                                                       const sequence_share *share, int key,
-                                                       long long page_stride,
-                                                       long long row_stride)
+/* Where a key of paged K or V lies. */
+typedef struct page_place {
+    int page;
+    int row;
+} page_place;
+
+static __device__ __forceinline__ page_place find_page(const attention_args *args,
+                                                       const sequence_share *share, int key)
 {
     const int *pages = args->more.page_table + share->batch * args->more.page_table_stride;
-    const int place = divide(key, args->more.page_size);
-    const int page = clamp_int(pages[place], 0, args->more.page_count - 1);
-    return page * page_stride + (key - place * args->more.page_size.divisor) * row_stride;
+    const int index = divide(key, args->more.page_size);
+    page_place place;
+    place.page = clamp_int(pages[index], 0, args->more.page_count - 1);
+    place.row = key - index * args->more.page_size.divisor;
+    return place;
 }
 
 /* Floats from a row of args.partial_out to the next: whole stores of 16 bytes. */
