@@ -13,6 +13,11 @@
 #define FEATURES 0
 #endif
 
+/* 0: args.packed_heads is 1, and nobody looks. */
+#ifndef HEADS_SHARE_TILES
+#define HEADS_SHARE_TILES 1
+#endif
+
 static __device__ __forceinline__ int divide(int number, fast_divisor by)
 {
     return by.magic ? (int)(__umulhi((unsigned)number, by.magic) >> by.shift) : number;
@@ -53,7 +58,7 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
 {
     sequence_share share;
     share.batch = batch;
-    share.head = head_group * args->packed_heads.divisor;
+    share.head = HEADS_SHARE_TILES ? head_group * args->packed_heads.divisor : head_group;
     share.kv_head = divide(share.head, args->heads_per_kv);
     share.rows = args->q_length;
     share.kv_rows = args->kv_length;
@@ -67,19 +72,21 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
     if (args->kv_lengths)
         share.kv_rows = clamp_int(args->kv_lengths[batch], 0, args->kv_length);
     share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
-    share.rows *= args->packed_heads.divisor;
+    if (HEADS_SHARE_TILES)
+        share.rows *= args->packed_heads.divisor;
     return share;
 }
 
 static __device__ __forceinline__ int row_of(const attention_args *args, int packed_row)
 {
-    return divide(packed_row, args->packed_heads);
+    return HEADS_SHARE_TILES ? divide(packed_row, args->packed_heads) : packed_row;
 }
 
 static __device__ __forceinline__ int head_of(const attention_args *args,
                                               const sequence_share *share, int packed_row)
 {
-    return share->head + remainder_of(packed_row, args->packed_heads);
+    return HEADS_SHARE_TILES ? share->head + remainder_of(packed_row, args->packed_heads)
+                             : share->head;
 }
 
 /* Strides count elements where FEATURES is 1, else chunks, which need one instruction a product. */

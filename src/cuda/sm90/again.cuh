@@ -21,6 +21,11 @@ static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[
     return __ballot_sync(ALL_LANES, nothing != 0.0f);
 }
 
+static __device__ __forceinline__ int are_finite(const float (*sums)[4], int tiles)
+{
+    return (lanes_not_finite(sums, tiles, 0) | lanes_not_finite(sums, tiles, 1)) == 0;
+}
+
 /* The score of a key in base 2. */
 static __device__ __forceinline__ float score_again(const attention_args *args,
                                                     const sequence_share *share, int packed_row,

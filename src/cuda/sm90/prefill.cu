@@ -29,6 +29,10 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
+/* Panels of its result that a warp has under way to memory. */
+#ifndef STAGED_PANELS
+#define STAGED_PANELS (VALUE_DIM > 64 ? 2 : 1)
+#endif
 /* 1: warpgroups take turns in starting products, so that one's softmax meets another's products. */
 #ifndef PING_PONG
 #define PING_PONG 1
@@ -74,6 +78,7 @@ typedef struct __align__(1024) shared_tiles
     element q[CONSUMERS][GROUP_ROWS * HEAD_DIM];
     element k[STAGES][KV_TILE * HEAD_DIM];
     element v[STAGES][KV_TILE * VALUE_DIM];
+    element out[CONSUMERS * 4][STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
     work works[2]; /* in turn; each is announced together with its queries */
     mbarrier q_full, q_empty;
     mbarrier k_full[STAGES], k_empty[STAGES];
@@ -411,6 +416,8 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
     pass_turn();
     wgmma_wait(0);
     release(&shared->k_empty[at->stage]);
+    if (w->first_tile + 1 == end_tile)
+        release_queries(shared);
     cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, w->first_tile);
     next_maximum(scores, softmax, base, correction, scale_log2);
     exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
@@ -427,6 +434,8 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
         pass_turn();
         wgmma_wait(1);
         release(&shared->k_empty[next.stage]);
+        if (tile + 1 == end_tile)
+            release_queries(shared);
         cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, tile);
         const int moved = next_maximum(scores, softmax, base, correction, scale_log2);
         shrink_sums(softmax, correction);
@@ -438,7 +447,6 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
         round_weights(weights, scores);
         *at = next;
     }
-    release_queries(shared);
     mbarrier_wait(&shared->v_full[at->stage], at->parity);
     clear_values(w, shared->v[at->stage]);
     start_values(out, weights, shared->v[at->stage]);
@@ -499,37 +507,69 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
-        element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), row);
+        if (row < share->rows)
+            store_words(lane_place(args, share, row, 0), out[0], r, factor[r], OUT_TILES,
+                        args->value_dim);
+    }
+}
+
+/* The same through a tensor map, panel after panel. A place is written again when its last store
+ * has read it. */
+static __device__ __forceinline__ void store_boxes(const sm90_args *args,
+                                                   const sequence_share *share,
+                                                   shared_tiles *shared, int warp_row,
+                                                   const out_sums out,
+                                                   const float factor[LANE_ROWS])
+{
+    const int batch = args->attention.cu_q ? 0 : share->batch;
 #pragma unroll
-        for (int n = 0; n < OUT_TILES; n += 4) {
-            float sums[4][2];
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                sums[i / 2][i % 2] = out[0][n + i / 2][r * 2 + i % 2];
-            store_columns(args, place, n * 8, sums, factor[r], row < share->rows);
+    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
+        element *place = shared->out[warp_id() - 4][panel % STAGED_PANELS];
+        bulk_wait_read(STAGED_PANELS - 1);
+        __syncwarp();
+        write_panel(place, &out[0][panel * (PANEL_DIMS / 8)], factor);
+        fence_async();
+        __syncwarp();
+        if (lane_id() == 0) {
+            tensor_store(&args->out, place, panel * PANEL_DIMS, share->q_first + warp_row,
+                         share->head, batch);
+            bulk_commit();
         }
     }
 }
 
-static __device__ __forceinline__ void finish(const attention_args *args,
-                                              const sequence_share *share, int warp_row,
+/* Whether a box of rows ends with its sequence, or with the tensor. */
+static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
+                                               int warp_row)
+{
+    return args->stores_boxes &&
+           (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
+}
+
+static __device__ __forceinline__ void finish(const sm90_args *args, const sequence_share *share,
+                                              shared_tiles *shared, int warp_row,
                                               const out_sums out, const softmax_state *softmax)
 {
+    const attention_args *a = &args->attention;
     float factor[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         const row_end end =
-            finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
+            finish_row(a, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(args, share, row, end.lse_log2);
+            store_lse(a, share, row, end.lse_log2);
     }
-    if (!FEATURES || args->more.vector_stores)
-        store_rows(args, share, warp_row, out, factor);
+    if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
+        store_boxes(args, share, shared, warp_row, out, factor);
+        return;
+    }
+    if (!FEATURES || a->more.vector_stores)
+        store_rows(a, share, warp_row, out, factor);
     else
-        store_rows_by_element(args, share, warp_row, 0, out, factor);
-    compute_again(args, share, warp_row, out[0], OUT_TILES, 0);
+        store_rows_by_element(a, share, warp_row, 0, out, factor);
+    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 
 static __device__ __forceinline__ void consume(const sm90_args *args, shared_tiles *shared)
@@ -559,10 +599,11 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
             walk_step_by_step(a, w, shared, &at, warp_row, out, &softmax);
         else
             walk_keys(a, w, shared, &at, warp_row, out, &softmax);
-        finish(a, &w->share, warp_row, out, &softmax);
+        finish(args, &w->share, shared, warp_row, out, &softmax);
     }
     if (group_id() == 0)
         wait_for_turn();
+    bulk_wait_read(0);
 }
 
 /* 6. The kernel. */

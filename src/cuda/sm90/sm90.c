@@ -11,10 +11,11 @@
 enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,          /* query rows of a warpgroup, and of a box of Q */
+    WARP_ROWS = 16,           /* of a warp, and of a box of out */
     PANEL_DIMS = 64,          /* dims of a box */
     PIECE = 64,               /* keys of a box of latency.cu, and where there are features */
     LATENCY_KEYS = 384,       /* that latency.cu wants */
-    LONG_ROWS = 4096,         /* from so many keys on prefill takes its larger tiles */
+    LONG_ROWS = 4096,         /* from so many keys on blocks that work longest are worth a thought */
     SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
 };
 
@@ -179,14 +180,17 @@ static int latency_dim(const fc_attention *p)
 }
 
 /* Few keys a block take small tiles. The largest have no room for what rows that see few keys need
- * besides. */
-static int latency_tile(const fc_context *context, const fc_attention *p)
+ * besides; where two blocks share them, the variant of the mission shape. */
+static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
-    const int64_t keys = splits_keys(context, p) ? fc_divide_up(p->kv_length, 2) : p->kv_length;
+    const bool splits = splits_keys(context, p);
+    const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
     if (keys <= 64)
-        return 64;
+        return "k64";
     const bool may_see_few = has_limits(p) || p->packed_kv;
-    return keys <= 128 || may_see_few || latency_dim(p) > 64 ? 128 : 256;
+    if (keys <= 128 || may_see_few || latency_dim(p) > 64)
+        return "k128";
+    return splits ? "k256_pair" : "k256";
 }
 
 /* Whether prefill's variants without FEATURES run it. */
@@ -195,32 +199,45 @@ static bool is_plain(const fc_attention *p)
     return fc_cuda_is_plain(p) && p->scale > 0 && fc_cuda_writes_in_chunks(p);
 }
 
-/* The dims and the tile of a variant of prefill.cu; of dims from 129 to 192 there is one size, and
- * none with FEATURES. The longest of packed sequences may not decide about the bits of others. */
-static const char *prefill_variant(const fc_attention *p)
+/* Tiles of 192 rows take less time a row than those of 128, unless the last round of them leaves too
+ * many multiprocessors idle; where rows see different keys, only long ones. No sequence may decide
+ * about the bits of others. */
+static bool takes_wide_tiles(const fc_context *context, const fc_attention *p)
+{
+    enum { WIDE_ROWS = 192, WIDE_COST = 163, ROWS = 128 };
+    const int64_t sequences = p->batch * p->q_heads, blocks = context->cuda->multiprocessors;
+    if (p->batch_invariant)
+        return !p->packed_kv && p->kv_length >= (has_limits(p) ? LONG_ROWS : 1024);
+    if (has_limits(p))
+        return p->kv_length >= LONG_ROWS;
+    return WIDE_COST * fc_divide_up(sequences * fc_divide_up(p->q_length, WIDE_ROWS), blocks) <
+           ROWS * fc_divide_up(sequences * fc_divide_up(p->q_length, ROWS), blocks);
+}
+
+/* The dims and the tile of a variant of prefill.cu; of dims from 129 to 192 there is none with
+ * FEATURES. */
+static const char *prefill_variant(const fc_context *context, const fc_attention *p)
 {
     const int64_t larger = fc_cuda_larger_dim(p);
-    const bool may_be_long = !(p->packed_kv && p->batch_invariant);
     if (!is_plain(p))
         return larger <= 64 ? "d64_full" : larger <= 128 ? "d128_full" : "d256_full";
     if (larger <= 64)
-        return may_be_long && p->kv_length >= (has_limits(p) ? LONG_ROWS : 1024) ? "d64_long"
-                                                                                 : "d64_short";
+        return takes_wide_tiles(context, p) ? "d64_wide" : "d64";
     if (larger <= 128)
-        return may_be_long && p->kv_length >= LONG_ROWS ? "d128_long" : "d128_short";
+        return "d128";
     if (larger <= 192)
         return p->value_dim <= 128 ? "d192_128" : "d192";
-    return may_be_long && p->kv_length >= 1024 ? "d256_long" : "d256_short";
+    return "d256";
 }
 
 static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[VARIANT_BYTES])
 {
     const fc_attention *p = &plan->problem;
     if (self == &fc_sm90_latency)
-        snprintf(name, VARIANT_BYTES, "%s_d%d_k%d_%s", self->name, latency_dim(p),
-                 latency_tile(plan->context, p), fc_type_name(p->q_type));
+        snprintf(name, VARIANT_BYTES, "%s_d%d_%s_%s", self->name, latency_dim(p),
+                 latency_variant(plan->context, p), fc_type_name(p->q_type));
     else
-        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name, prefill_variant(p),
+        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name, prefill_variant(plan->context, p),
                  fc_type_name(p->q_type));
 }
 
@@ -268,8 +285,12 @@ static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_pl
                     p->q_strides, GROUP_ROWS));
     FC_TRY(make_map(&s->args.k, p->q_type, p->head_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
                     p->k_strides, keys));
-    return make_map(&s->args.v, p->q_type, p->value_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
-                    p->v_strides, keys);
+    FC_TRY(make_map(&s->args.v, p->q_type, p->value_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
+                    p->v_strides, keys));
+    if (!s->args.stores_boxes)
+        return FC_OK;
+    return make_map(&s->args.out, p->q_type, p->value_dim, rows_of_q(p), p->q_heads, batch_of_q(p),
+                    p->out_strides, WARP_ROWS);
 }
 
 static fc_status make_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
@@ -286,7 +307,10 @@ static fc_status place_maps(sm90_args *args, const fc_buffers *b)
     const fc_cuda_driver *cuda = fc_cuda();
     FC_CUDA_TRY(cuda->tensor_map_replace(&args->q, (void *)(uintptr_t)b->q), "placing q");
     FC_CUDA_TRY(cuda->tensor_map_replace(&args->k, (void *)(uintptr_t)b->k), "placing k");
-    return fc_cuda_check(cuda->tensor_map_replace(&args->v, (void *)(uintptr_t)b->v), "placing v");
+    FC_CUDA_TRY(cuda->tensor_map_replace(&args->v, (void *)(uintptr_t)b->v), "placing v");
+    if (args->stores_boxes)
+        FC_CUDA_TRY(cuda->tensor_map_replace(&args->out, b->out), "placing out");
+    return FC_OK;
 }
 
 /* ---- Plans ---- */
@@ -308,6 +332,9 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     s->args.tiles = (int)fc_divide_up(p->q_length, s->function->shape.query_tile);
     s->args.sequences = (int)(p->batch * p->q_heads);
     s->args.section = section_of(p);
+    s->args.stores_boxes =
+        fc_cuda_writes_in_chunks(p) &&
+        tensor_is_mapped(p->out_strides, rows_of_q(p), p->q_heads, batch_of_q(p));
     const int64_t tiles = (int64_t)s->args.tiles * s->args.sequences;
     const int64_t blocks = plan->context->cuda->multiprocessors;
     const bool one_each = tiles < blocks || (has_limits(p) && p->kv_length >= LONG_ROWS);
