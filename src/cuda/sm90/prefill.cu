@@ -119,7 +119,7 @@ static __device__ __forceinline__ work find_work(const sm90_args *args, int inde
     work w;
     w.is_last = 0;
     w.block_row = (args->tiles - 1 - (int)(rest / width)) * QUERY_TILE;
-    w.share = find_share(a, sequence / a->q_heads, sequence % a->q_heads);
+    w.share = find_share(a, sequence / args->head_groups, sequence % args->head_groups);
     w.limits = limits_of_rows(a, &w.share, w.block_row, QUERY_TILE);
     w.first_tile = w.limits.first / KV_TILE;
     w.end_tile = (w.limits.end + KV_TILE - 1) / KV_TILE;
@@ -180,11 +180,14 @@ static __device__ __forceinline__ void announce(const sm90_args *args, shared_ti
         return;
     }
     mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
+    const attention_args *a = &args->attention;
 #pragma unroll
-    for (int group = 0; group < CONSUMERS; group++)
-        load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM,
-                    w->share.q_first + w->block_row + group * GROUP_ROWS, w->share.head,
-                    args->attention.cu_q ? 0 : w->share.batch, &shared->q_full);
+    for (int group = 0; group < CONSUMERS; group++) {
+        const int row = row_of(a, w->block_row + group * GROUP_ROWS);
+        /* In its map heads come before rows: a box holds packed rows in their order. */
+        load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
+                    w->share.q_first + row, a->cu_q ? 0 : w->share.batch, &shared->q_full);
+    }
 }
 
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
@@ -520,7 +523,8 @@ static __device__ __forceinline__ void finish(const attention_args *args,
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         const row_end end =
-            finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
+            finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
+                       head_of(args, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
             store_lse(args, share, row, end.lse_log2);

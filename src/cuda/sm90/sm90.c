@@ -11,6 +11,7 @@
 enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,          /* query rows of a warpgroup, and of a box of Q */
+    TILE_ROWS = 128,          /* of most tiles of prefill.cu */
     PANEL_DIMS = 64,          /* dims of a box */
     PIECE = 64,               /* keys of a box of latency.cu, and where there are features */
     LATENCY_KEYS = 384,       /* that latency.cu wants */
@@ -78,10 +79,10 @@ static const char *accepts_dims(const fc_attention *p, int64_t most)
 /* Blocks of latency.cu are counted in three ways, tiles of prefill.cu in one. */
 static const char *accepts_count(const fc_kernel *self, const fc_attention *p)
 {
-    enum { MOST_GRID_YZ = 65535, LEAST_TILE_ROWS = 128, MOST_TILES = 1 << 30 };
+    enum { MOST_GRID_YZ = 65535, MOST_TILES = 1 << 30 };
     if (self == &fc_sm90_latency && p->batch > MOST_GRID_YZ)
         return fc_refuse("batch = " I64 "; a grid has room for %d", p->batch, (int)MOST_GRID_YZ);
-    if (p->batch * p->q_heads > MOST_TILES / fc_divide_up(p->q_length + 1, LEAST_TILE_ROWS))
+    if (p->batch * p->q_heads > MOST_TILES / fc_divide_up(p->q_length + 1, TILE_ROWS))
         return "it counts up to 2^30 tiles of rows";
     return NULL;
 }
@@ -145,18 +146,26 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
            latency_tiles(p) <= context->cuda->multiprocessors;
 }
 
+/* Query heads of one KV head whose rows share a tile: all of them where those of one leave it
+ * mostly empty, and a box of 64 rows holds as many of each. */
+static int64_t packed_heads(const fc_attention *p)
+{
+    const int64_t group = p->q_heads / p->kv_heads;
+    const bool fits = group <= GROUP_ROWS && GROUP_ROWS % group == 0;
+    return fits && p->q_length < TILE_ROWS && !(p->batch_invariant && p->packed_q) ? group : 1;
+}
+
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
  * about the bits of others. */
 static bool prefill_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
-    enum { TILE_ROWS = 128 };
     (void)self;
     if (p->batch_invariant && p->packed_q)
         return true;
-    return p->q_length >= GROUP_ROWS &&
-           (p->batch_invariant ||
-            2 * p->batch * p->q_heads * fc_divide_up(p->q_length, TILE_ROWS) >=
-                context->cuda->multiprocessors);
+    const int64_t packed = packed_heads(p), rows = p->q_length * packed;
+    return rows >= GROUP_ROWS && (p->batch_invariant || 2 * p->batch * (p->q_heads / packed) *
+                                                                fc_divide_up(rows, TILE_ROWS) >=
+                                                            context->cuda->multiprocessors);
 }
 
 /* Whether rows see different keys. */
@@ -232,29 +241,53 @@ static bool has_rows(const fc_attention *p)
     return p->batch > 0 && rows_of_q(p) > 0 && rows_of_kv(p) > 0 && batch_of_kv(p) > 0;
 }
 
-/* A tensor as boxes of PANEL_DIMS × box_rows. What lies outside reads as 0. The address comes with
- * the call. */
-static fc_status make_map(tensor_map *map, fc_type type, int64_t dims, int64_t rows, int64_t heads,
-                          int64_t batch, fc_strides strides, int box_rows)
+/* An axis of a tensor map: its size, what lies between two of it (elements), how many a box has. */
+typedef struct map_axis {
+    int64_t size, stride;
+    int box;
+} map_axis;
+
+/* What lies outside of the tensor reads as 0. The address comes with the call. */
+static fc_status make_map(tensor_map *map, fc_type type, int64_t dims, const map_axis axes[3])
 {
     enum { ELEMENT_BYTES = 2, ANY_ADDRESS = 16, NO_STEP = 16 };
-    const int64_t steps[] = {rows > 1 ? strides.row * ELEMENT_BYTES : NO_STEP,
-                             heads > 1 ? strides.head * ELEMENT_BYTES : NO_STEP,
-                             batch > 1 ? strides.batch * ELEMENT_BYTES : NO_STEP};
-    const cuuint64_t sizes[] = {(cuuint64_t)dims, (cuuint64_t)rows, (cuuint64_t)heads,
-                                (cuuint64_t)batch};
-    const cuuint64_t step_bytes[] = {(cuuint64_t)steps[0], (cuuint64_t)steps[1],
-                                     (cuuint64_t)steps[2]};
-    const cuuint32_t box[] = {PANEL_DIMS, (cuuint32_t)box_rows, 1, 1};
+    cuuint64_t sizes[4] = {(cuuint64_t)dims}, steps[3];
+    cuuint32_t box[4] = {PANEL_DIMS};
+    for (int i = 0; i < 3; i++) {
+        sizes[i + 1] = (cuuint64_t)axes[i].size;
+        steps[i] = axes[i].size > 1 ? (cuuint64_t)axes[i].stride * ELEMENT_BYTES : NO_STEP;
+        box[i + 1] = (cuuint32_t)axes[i].box;
+    }
     const cuuint32_t element_steps[] = {1, 1, 1, 1};
     return fc_cuda_check(
         fc_cuda()->tensor_map_encode(
             map,
             type == FC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-            (void *)(uintptr_t)ANY_ADDRESS, sizes, step_bytes, box, element_steps,
+            (void *)(uintptr_t)ANY_ADDRESS, sizes, steps, box, element_steps,
             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "making a tensor map");
+}
+
+/* Where query heads share a tile, neighbouring rows of a box are of neighbouring heads. */
+static fc_status make_q_map(const fc_kernel *self, const fc_attention *p, sm90_args *args)
+{
+    const int packed = args->attention.packed_heads.divisor;
+    const map_axis rows = {rows_of_q(p), p->q_strides.row, GROUP_ROWS / packed};
+    const map_axis heads = {p->q_heads, p->q_strides.head, packed};
+    const map_axis batch = {batch_of_q(p), p->q_strides.batch, 1};
+    const bool rows_first = self == &fc_sm90_latency;
+    const map_axis axes[] = {rows_first ? rows : heads, rows_first ? heads : rows, batch};
+    return make_map(&args->q, p->q_type, p->head_dim, axes);
+}
+
+static fc_status make_kv_map(tensor_map *map, const fc_attention *p, int64_t dims,
+                             fc_strides strides, int box_rows)
+{
+    const map_axis axes[] = {{rows_of_kv(p), strides.row, box_rows},
+                             {p->kv_heads, strides.head, 1},
+                             {batch_of_kv(p), strides.batch, 1}};
+    return make_map(map, p->q_type, dims, axes);
 }
 
 static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
@@ -264,12 +297,9 @@ static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_pl
         return FC_OK; /* sm_80 runs it */
     const bool in_pieces = self == &fc_sm90_latency || !is_plain(p);
     const int keys = in_pieces ? PIECE : s->function->shape.kv_tile;
-    FC_TRY(make_map(&s->args.q, p->q_type, p->head_dim, rows_of_q(p), p->q_heads, batch_of_q(p),
-                    p->q_strides, GROUP_ROWS));
-    FC_TRY(make_map(&s->args.k, p->q_type, p->head_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
-                    p->k_strides, keys));
-    return make_map(&s->args.v, p->q_type, p->value_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
-                    p->v_strides, keys);
+    FC_TRY(make_q_map(self, p, &s->args));
+    FC_TRY(make_kv_map(&s->args.k, p, p->head_dim, p->k_strides, keys));
+    return make_kv_map(&s->args.v, p, p->value_dim, p->v_strides, keys);
 }
 
 static fc_status make_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
@@ -291,13 +321,13 @@ static fc_status place_maps(sm90_args *args, const fc_buffers *b)
 
 /* ---- Plans ---- */
 
-/* Heads whose keys and values the L2 cache holds at once. */
-static int section_of(const fc_attention *p)
+/* Sequences whose keys and values the L2 cache holds at once. */
+static int section_of(const fc_attention *p, int sequences)
 {
     const int64_t kv_bytes = p->kv_length * (p->head_dim + p->value_dim) * 2;
-    const int64_t heads = SECTION_BYTES / (kv_bytes ? kv_bytes : 1) * (p->q_heads / p->kv_heads);
-    const int64_t most = p->batch * p->q_heads;
-    return (int)(heads < 1 ? 1 : heads > most ? most : heads);
+    const int64_t that_share = p->q_heads / p->kv_heads / packed_heads(p);
+    const int64_t held = SECTION_BYTES / (kv_bytes ? kv_bytes : 1) * that_share;
+    return (int)(held < 1 ? 1 : held > sequences ? sequences : held);
 }
 
 /* A block a multiprocessor, which takes tile after tile. Long rows of different lengths get a block
@@ -305,9 +335,12 @@ static int section_of(const fc_attention *p)
 static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    s->args.tiles = (int)fc_divide_up(p->q_length, s->function->shape.query_tile);
-    s->args.sequences = (int)(p->batch * p->q_heads);
-    s->args.section = section_of(p);
+    const int64_t packed = packed_heads(p);
+    s->args.attention.packed_heads = fc_cuda_divisor(packed);
+    s->args.tiles = (int)fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
+    s->args.head_groups = (int)(p->q_heads / packed);
+    s->args.sequences = (int)p->batch * s->args.head_groups;
+    s->args.section = section_of(p, s->args.sequences);
     const int64_t tiles = (int64_t)s->args.tiles * s->args.sequences;
     const int64_t blocks = plan->context->cuda->multiprocessors;
     const bool one_each = tiles < blocks || (has_limits(p) && p->kv_length >= LONG_ROWS);

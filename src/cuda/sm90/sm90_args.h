@@ -8,12 +8,13 @@ typedef CUtensorMap tensor_map;
 #endif
 
 typedef struct sm90_args {
-    tensor_map q, k, v; /* dim, row, head, batch */
+    tensor_map q, k, v; /* dim, row, head, batch; q of prefill.cu: dim, head, row, batch */
     attention_args attention;
     /* For prefill.cu, the order of its work. */
-    int tiles;     /* of the longest sequence's rows */
-    int sequences; /* batch × query heads */
-    int section;   /* sequences whose tiles are worked on together */
+    int tiles;       /* of the longest sequence's packed rows */
+    int head_groups; /* query heads, or groups of those that share a tile */
+    int sequences;   /* batch × head groups */
+    int section;     /* sequences whose tiles are worked on together */
 } sm90_args;
 
 #endif
