@@ -381,6 +381,33 @@ static void test_hopper_packs_sequences_without_looking_at_the_longest(void **st
     assert_refuses("sm90_latency", &p, "a row's bits could depend on its neighbours");
 }
 
+/* 16 rows of 4 heads make a tile of 64; 3 heads do not divide a box. */
+static void test_hopper_packs_heads_of_few_rows(void **state)
+{
+    (void)state;
+    static const int32_t rows[2];
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.kv_heads = 2;
+    p.q_length = 16;
+    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_int_equal(fake->last_launch.gridDimX, 2);
+    p.q_length = 128;
+    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_int_equal(fake->last_launch.gridDimX, 8);
+    p.q_length = p.packed_q_rows = 16;
+    p.packed_q = p.batch_invariant = 1;
+    b.cu_q = rows;
+    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_int_equal(fake->last_launch.gridDimX, 8);
+    p = mission();
+    p.q_heads = 6;
+    p.kv_heads = 2;
+    p.q_length = 16;
+    assert_runs("sm90_prefill_d64_short_f16", &p, somewhere());
+    assert_int_equal(fake->last_launch.gridDimX, 6);
+}
+
 static void test_hopper_latency_says_what_it_lacks(void **state)
 {
     (void)state;
@@ -754,6 +781,7 @@ int main(void)
         TEST(test_hopper_has_a_variant_for_every_dim),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),
+        TEST(test_hopper_packs_heads_of_few_rows),
         TEST(test_hopper_latency_says_what_it_lacks),
         TEST(test_hopper_leaves_odd_addresses_to_sm80),
         TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),

@@ -1,9 +1,9 @@
 /* sm90.c: the host side of the sm_90 kernels: what they accept, which variant and how many blocks a
- * problem gets, the tensor maps, and the launches. */
+ * problem gets, and the launches. */
 #include "cuda/sm90/sm90.h"
 
 #include "cuda/sm80/plan.h"
-#include "cuda/sm90/sm90_args.h"
+#include "cuda/sm90/maps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,6 @@ enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,          /* query rows of a warpgroup, and of a box of Q */
     TILE_ROWS = 128,          /* of most tiles of prefill.cu */
-    PANEL_DIMS = 64,          /* dims of a box */
     PIECE = 64,               /* keys of a box of latency.cu, and where there are features */
     LATENCY_KEYS = 384,       /* that latency.cu wants */
     LONG_ROWS = 4096,         /* from so many keys on prefill takes its larger tiles */
@@ -28,45 +27,6 @@ typedef struct sm90_plan {
 } sm90_plan;
 
 /* ---- What is accepted ---- */
-
-/* A tensor map steps forward, by multiples of 16 bytes below 2^40. */
-static bool is_mapped(int64_t stride, int64_t size)
-{
-    return size <= 1 || (stride > 0 && stride < (int64_t)1 << 38);
-}
-
-static bool tensor_is_mapped(fc_strides s, int64_t rows, int64_t heads, int64_t batch)
-{
-    return is_mapped(s.row, rows) && is_mapped(s.head, heads) && is_mapped(s.batch, batch);
-}
-
-/* The tensors as their maps see them; pages take the place of the batch. */
-static int64_t rows_of_q(const fc_attention *p)
-{
-    return p->packed_q ? p->packed_q_rows : p->q_length;
-}
-
-static int64_t batch_of_q(const fc_attention *p)
-{
-    return p->packed_q ? 1 : p->batch;
-}
-
-static int64_t rows_of_kv(const fc_attention *p)
-{
-    return p->packed_kv ? p->packed_kv_rows : p->paged ? p->page_size : p->kv_length;
-}
-
-static int64_t batch_of_kv(const fc_attention *p)
-{
-    return p->packed_kv ? 1 : p->paged ? p->page_count : p->batch;
-}
-
-static bool inputs_are_mapped(const fc_attention *p)
-{
-    return tensor_is_mapped(p->q_strides, rows_of_q(p), p->q_heads, batch_of_q(p)) &&
-           tensor_is_mapped(p->k_strides, rows_of_kv(p), p->kv_heads, batch_of_kv(p)) &&
-           tensor_is_mapped(p->v_strides, rows_of_kv(p), p->kv_heads, batch_of_kv(p));
-}
 
 static const char *accepts_dims(const fc_attention *p, int64_t most)
 {
@@ -125,7 +85,7 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
         reason = accepts_count(self, p);
     if (!reason)
         reason = self == &fc_sm90_latency ? accepts_in_latency(p) : accepts_in_prefill(p);
-    if (!reason && (!fc_cuda_reads_in_chunks(p) || !inputs_are_mapped(p)))
+    if (!reason && (!fc_cuda_reads_in_chunks(p) || !fc_sm90_has_maps(p)))
         reason = "the strides of q, k or v are not positive multiples of 16 bytes";
     return reason;
 }
@@ -233,92 +193,6 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
                  fc_type_name(p->q_type));
 }
 
-/* ---- Tensor maps ---- */
-
-/* A tensor map has no empty axis. */
-static bool has_rows(const fc_attention *p)
-{
-    return p->batch > 0 && rows_of_q(p) > 0 && rows_of_kv(p) > 0 && batch_of_kv(p) > 0;
-}
-
-/* An axis of a tensor map: its size, what lies between two of it (elements), how many a box has. */
-typedef struct map_axis {
-    int64_t size, stride;
-    int box;
-} map_axis;
-
-/* What lies outside of the tensor reads as 0. The address comes with the call. */
-static fc_status make_map(tensor_map *map, fc_type type, int64_t dims, const map_axis axes[3])
-{
-    enum { ELEMENT_BYTES = 2, ANY_ADDRESS = 16, NO_STEP = 16 };
-    cuuint64_t sizes[4] = {(cuuint64_t)dims}, steps[3];
-    cuuint32_t box[4] = {PANEL_DIMS};
-    for (int i = 0; i < 3; i++) {
-        sizes[i + 1] = (cuuint64_t)axes[i].size;
-        steps[i] = axes[i].size > 1 ? (cuuint64_t)axes[i].stride * ELEMENT_BYTES : NO_STEP;
-        box[i + 1] = (cuuint32_t)axes[i].box;
-    }
-    const cuuint32_t element_steps[] = {1, 1, 1, 1};
-    return fc_cuda_check(
-        fc_cuda()->tensor_map_encode(
-            map,
-            type == FC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-            (void *)(uintptr_t)ANY_ADDRESS, sizes, steps, box, element_steps,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        "making a tensor map");
-}
-
-/* Where query heads share a tile, neighbouring rows of a box are of neighbouring heads. */
-static fc_status make_q_map(const fc_kernel *self, const fc_attention *p, sm90_args *args)
-{
-    const int packed = args->attention.packed_heads.divisor;
-    const map_axis rows = {rows_of_q(p), p->q_strides.row, GROUP_ROWS / packed};
-    const map_axis heads = {p->q_heads, p->q_strides.head, packed};
-    const map_axis batch = {batch_of_q(p), p->q_strides.batch, 1};
-    const bool rows_first = self == &fc_sm90_latency;
-    const map_axis axes[] = {rows_first ? rows : heads, rows_first ? heads : rows, batch};
-    return make_map(&args->q, p->q_type, p->head_dim, axes);
-}
-
-static fc_status make_kv_map(tensor_map *map, const fc_attention *p, int64_t dims,
-                             fc_strides strides, int box_rows)
-{
-    const map_axis axes[] = {{rows_of_kv(p), strides.row, box_rows},
-                             {p->kv_heads, strides.head, 1},
-                             {batch_of_kv(p), strides.batch, 1}};
-    return make_map(map, p->q_type, dims, axes);
-}
-
-static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
-{
-    const fc_attention *p = &plan->problem;
-    if (!has_rows(p))
-        return FC_OK; /* sm_80 runs it */
-    const bool in_pieces = self == &fc_sm90_latency || !is_plain(p);
-    const int keys = in_pieces ? PIECE : s->function->shape.kv_tile;
-    FC_TRY(make_q_map(self, p, &s->args));
-    FC_TRY(make_kv_map(&s->args.k, p, p->head_dim, p->k_strides, keys));
-    return make_kv_map(&s->args.v, p, p->value_dim, p->v_strides, keys);
-}
-
-static fc_status make_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
-{
-    bool pushed;
-    FC_TRY(fc_cuda_enter(plan->context->cuda, &pushed));
-    const fc_status status = encode_maps(self, plan, s);
-    fc_cuda_leave(pushed);
-    return status;
-}
-
-static fc_status place_maps(sm90_args *args, const fc_buffers *b)
-{
-    const fc_cuda_driver *cuda = fc_cuda();
-    FC_CUDA_TRY(cuda->tensor_map_replace(&args->q, (void *)(uintptr_t)b->q), "placing q");
-    FC_CUDA_TRY(cuda->tensor_map_replace(&args->k, (void *)(uintptr_t)b->k), "placing k");
-    return fc_cuda_check(cuda->tensor_map_replace(&args->v, (void *)(uintptr_t)b->v), "placing v");
-}
-
 /* ---- Plans ---- */
 
 /* Sequences whose keys and values the L2 cache holds at once. */
@@ -368,7 +242,9 @@ static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_p
         lay_out_latency(plan, s);
     else
         lay_out_prefill(plan, s);
-    return make_maps(self, plan, s);
+    const bool in_pieces = self == &fc_sm90_latency || !is_plain(&plan->problem);
+    return fc_sm90_make_maps(plan, self == &fc_sm90_prefill,
+                             in_pieces ? PIECE : s->function->shape.kv_tile, &s->args);
 }
 
 static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prepared)
@@ -390,7 +266,7 @@ static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prep
 /* Tensor maps begin at multiples of 16 bytes, and plain stores have as many. */
 static bool can_map(const fc_attention *p, const fc_buffers *b)
 {
-    return has_rows(p) && fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) &&
+    return fc_sm90_has_rows(p) && fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) &&
            fc_cuda_is_aligned(b->v) && (!is_plain(p) || fc_cuda_is_aligned(b->out));
 }
 
@@ -413,7 +289,7 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     };
     bool pushed;
     FC_TRY(fc_cuda_enter(plan->context->cuda, &pushed));
-    fc_status status = place_maps(&args, b);
+    fc_status status = fc_sm90_place_maps(&args, b);
     if (status == FC_OK)
         status = fc_cuda_run(plan->context->cuda, &launch, stream);
     fc_cuda_leave(pushed);
