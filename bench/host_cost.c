@@ -1,6 +1,7 @@
 /* host_cost.c: what a plain call costs the host beside the driver's launch.
  *
- *     cmake --build build/release --target flashcore_host_cost && build/release/bench/flashcore_host_cost
+ *     cmake --build build/release --target flashcore_host_cost &&
+ * build/release/bench/flashcore_host_cost
  *
  * The mission shape, called as an engine would. The same calls are timed with the driver's launch
  * and with one that does nothing: the second is what FlashCore adds. */
