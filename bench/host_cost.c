@@ -49,8 +49,8 @@ static fc_status prepare(const char *kernel, prepared *p)
         .struct_size = sizeof options, .device_type = FC_CUDA, .kernel = kernel};
     fc_attention problem = fc_attention_init();
     problem.batch = 1;
-    problem.q_heads = 8;
-    problem.q_length = 512;
+    problem.q_heads = problem.kv_heads = 8;
+    problem.q_length = problem.kv_length = 512;
     problem.head_dim = 64;
     problem.q_type = FC_F16;
     FC_TRY(fc_context_create(&options, &p->context));
