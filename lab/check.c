@@ -9,6 +9,7 @@
 #include "truth.h"
 #include "unfused.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,13 +209,12 @@ static double tolerance_of(const checking *c, lab_tensor tensor, const expectati
 
 /* A run that has nothing but to be right. */
 static bool compare_run(checking *c, const lab_run *run, lab_tensor tensor, const expectation *e,
-                        const char *when)
+                        double tolerance, const char *when)
 {
     compare_report report;
     if (!run->image[tensor])
         return true;
-    compare_tensor(c->tensors, tensor, run->image[tensor], &e->truth, tolerance_of(c, tensor, e),
-                   &report);
+    compare_tensor(c->tensors, tensor, run->image[tensor], &e->truth, tolerance, &report);
     return !report.reason[0] || failed(c, "%s: %s", when, report.reason);
 }
 
@@ -224,12 +224,12 @@ static bool compare_all(checking *c, const expectation *e)
     for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++) {
         if (!c->first.image[tensor])
             continue;
-        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth,
-                       tolerance_of(c, tensor, e), &report);
+        const double tolerance = tolerance_of(c, tensor, e);
+        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth, tolerance, &report);
         note_errors(c->result, tensor, &report);
         if (report.reason[0])
             return failed(c, "%s", report.reason);
-        if (!compare_run(c, &c->alone, tensor, e, "alone in the batch"))
+        if (!compare_run(c, &c->alone, tensor, e, tolerance, "alone in the batch"))
             return false;
     }
     return true;
@@ -272,8 +272,47 @@ static bool ignores_order_of_keys(checking *c, const expectation *e)
     lab_run reversed = {0};
     bool ok = run_changed(c, LAB_REVERSE_KEYS, &reversed);
     for (lab_tensor tensor = LAB_OUT; ok && tensor <= LAB_LSE; tensor++)
-        ok = compare_run(c, &reversed, tensor, e, "with the keys in another order");
+        ok = compare_run(c, &reversed, tensor, e, tolerance_of(c, tensor, e),
+                         "with the keys in another order");
     lab_run_free(&reversed);
+    return ok;
+}
+
+/* How far out may lie from the truth when the keys are shifted: as far as before, or twice as far
+ * as an unfused computation gets with the larger scores, when they are kept as a fused one keeps
+ * them: not rounded to the type. */
+static double shifted_tolerance(const checking *c, const expectation *e)
+{
+    const lab_tensors *t = c->tensors;
+    unfused_precision precision = unfused_precision_of(&t->problem);
+    precision.stored = precision.sums;
+    lab_results shifted;
+    double largest_score = 0;
+    lab_results_make(t, &shifted);
+    for (int64_t b = 0; b < t->problem.batch; b++) {
+        lab_sequence s;
+        lab_sequence_result part;
+        lab_sequence_read(t, b, &s);
+        for (int64_t i = 0; i < t->problem.kv_heads * s.kv_rows * t->problem.head_dim; i++)
+            s.k[i] += LAB_KEY_SHIFT;
+        lab_sequence_result_make(&t->problem, &s, &part);
+        unfused(&t->problem, &s, precision, &part, &largest_score);
+        lab_results_add(t, &s, &part, &shifted);
+        lab_sequence_result_free(&part);
+        lab_sequence_free(&s);
+    }
+    const double tolerance = compare_tolerance(t, LAB_OUT, &e->truth, &shifted, largest_score);
+    lab_results_free(&shifted);
+    return fmax(tolerance, tolerance_of(c, LAB_OUT, e));
+}
+
+static bool ignores_shift_of_keys(checking *c, const expectation *e)
+{
+    lab_run shifted = {0};
+    const bool ok = run_changed(c, LAB_SHIFT_KEYS, &shifted) &&
+                    compare_run(c, &shifted, LAB_OUT, e, shifted_tolerance(c, e),
+                                "with the same vector added to every key");
+    lab_run_free(&shifted);
     return ok;
 }
 
@@ -283,6 +322,8 @@ static bool follows_changes(checking *c, const expectation *e)
     if (context->cuda && fc_cuda_emulator())
         return true;
     if (lab_change_applies(c->tensors, LAB_DOUBLE_V) && !doubles_with_values(c))
+        return false;
+    if (lab_change_applies(c->tensors, LAB_SHIFT_KEYS) && !ignores_shift_of_keys(c, e))
         return false;
     return !lab_change_applies(c->tensors, LAB_REVERSE_KEYS) || ignores_order_of_keys(c, e);
 }

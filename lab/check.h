@@ -8,8 +8,8 @@
  *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
  *     nor when the sequence stands alone;
  *   - changed inputs change the output as they must (change.h): twice the values give twice the
- *     output, to the bit; keys in another order the same output. Not on the emulator, where a run
- *     takes seconds. */
+ *     output, to the bit; the same vector added to every key, or keys in another order, the same
+ *     output. Not on the emulator, where a run takes seconds. */
 #ifndef LAB_CHECK_H
 #define LAB_CHECK_H
 

@@ -303,6 +303,38 @@ CHEAT(wrong_once_keys_move)
     return status;
 }
 
+/* Attention written out for a dense problem without features, but for scores cut off at ±limit:
+ * what unit normal values never reach, and adding one vector to all keys does. */
+static double clipped_score(const fc_attention *p, const fc_buffers *b, int64_t q_row, int64_t key)
+{
+    const double limit = 8;
+    double sum = 0;
+    for (int64_t d = 0; d < p->head_dim; d++)
+        sum += fc_load(p->q_type, b->q, q_row * p->head_dim + d) *
+               fc_load(p->q_type, b->k, key * p->head_dim + d);
+    return fmin(fmax(sum / sqrt((double)p->head_dim), -limit), limit);
+}
+
+CHEAT(scores_clipped)
+{
+    (void)user, (void)on, (void)plan;
+    for (int64_t row = 0; row < p->batch * p->q_heads * p->q_length; row++) {
+        const int64_t first_key = row / p->q_length * p->kv_length;
+        double total = 0;
+        for (int64_t j = 0; j < p->kv_length; j++)
+            total += exp(clipped_score(p, b, row, first_key + j));
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            double sum = 0;
+            for (int64_t j = 0; j < p->kv_length; j++)
+                sum += exp(clipped_score(p, b, row, first_key + j)) *
+                       fc_load(p->q_type, b->v, (first_key + j) * p->head_dim + d);
+            fc_store(out_type(p), b->out, row * p->head_dim + d, sum / total);
+        }
+        b->lse[row] = (float)log(total);
+    }
+    return FC_OK;
+}
+
 CHEAT(keys_ignored)
 {
     (void)user, (void)plan;
@@ -393,6 +425,8 @@ CAUGHT(test_batch_changes_bits, "features", "batch_invariant", changes_with_batc
 CAUGHT(test_wrong_when_alone, "features", "f32", wrong_when_alone, "alone in the batch: out[b")
 CAUGHT(test_answer_kept_by_pointer, "shapes", "b1-h2-s64-f32-seed1", answers_by_pointer,
        "is not doubled when every value is")
+CAUGHT(test_scores_clipped, "shifted", "coarse_keys-batch_invariant", scores_clipped,
+       "with the same vector added to every key: out[b")
 CAUGHT(test_order_of_keys, "shapes", "b1-h2-s64-f32-seed1", wrong_once_keys_move,
        "with the keys in another order: out[b 0, head 0, row 0, dim 0]")
 CAUGHT(test_keys_ignored, "shapes", "b1-h2-s64-f16-seed1", keys_ignored, "tolerance")
@@ -598,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_wrong_when_alone),
         cmocka_unit_test(test_last_bit_may_depend_on_the_batch),
         cmocka_unit_test(test_answer_kept_by_pointer),
+        cmocka_unit_test(test_scores_clipped),
         cmocka_unit_test(test_order_of_keys),
         cmocka_unit_test(test_keys_ignored),
         cmocka_unit_test(test_right_for_one_shape),
