@@ -4,6 +4,7 @@
  * then on every sequence alone. Only then is the truth computed, and afterwards the kernel runs on
  * inputs that were changed where they lie. What is looked at:
  *   - nothing but the outputs is written: inputs, guards, gaps between rows, workspace guards;
+ *   - nothing is written once the call has returned, or of a GPU once its stream has come so far;
  *   - every element of the outputs is written, and within its tolerance of the truth (compare.h);
  *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
  *     nor when the sequence stands alone;

@@ -12,6 +12,8 @@
 #include "core/convert.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -214,6 +216,47 @@ CHEAT(leaves_one_out)
     const fc_status status = fc_plan_forward(plan, b, NULL);
     fc_store(out_type(p), b->out, 77, before);
     return status;
+}
+
+/* Returns at once; out is written by another thread, which waits until the harness has looked. */
+static struct {
+    pthread_t thread;
+    sem_t harness_has_looked;
+    void *out;
+    uint8_t values[1 << 16];
+    size_t bytes;
+} late;
+
+static void *write_late(void *user)
+{
+    while (sem_wait(&late.harness_has_looked) != 0) {
+    }
+    memcpy(late.out, late.values, late.bytes);
+    return user;
+}
+
+CHEAT(writes_late)
+{
+    (void)user, (void)on;
+    fc_buffers elsewhere = *b;
+    elsewhere.out = late.values;
+    late.out = b->out;
+    late.bytes = (size_t)out_elements(p) * fc_type_bytes(out_type(p));
+    assert_true(late.bytes <= sizeof late.values);
+    const fc_status status = fc_plan_forward(plan, &elsewhere, NULL);
+    assert_int_equal(sem_init(&late.harness_has_looked, 0, 0), 0);
+    assert_int_equal(pthread_create(&late.thread, NULL, write_late, NULL), 0);
+    return status;
+}
+
+/* What waiting for the device does with work that is still under way: it ends. */
+static fc_status end_late_write(void *user)
+{
+    (void)user;
+    sem_post(&late.harness_has_looked);
+    pthread_join(late.thread, NULL);
+    sem_destroy(&late.harness_has_looked);
+    return FC_OK;
 }
 
 CHEAT(changes_input)
@@ -438,6 +481,16 @@ CAUGHT(test_nan_swallowed, "values", "nan_key-f32", nan_swallowed, "expected nan
 CAUGHT(test_nan_spread, "values", "nan_key-causal-f32", nan_spread, "is nan, expected")
 CAUGHT(test_failing_call, "features", "f32", gives_up, "the forward call gave FC_ERROR_DRIVER")
 
+static void test_output_written_late(void **state)
+{
+    (void)state;
+    const fc_case c = find_case("features", "f32");
+    check_target target = check_target_of(context);
+    target.forward = writes_late;
+    target.memory.settle = end_late_write;
+    expect_failure(&c, &target, "out was written after the forward call had returned");
+}
+
 /* Without batch_invariant the last bit may depend on the batch. */
 static void test_last_bit_may_depend_on_the_batch(void **state)
 {
@@ -625,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_write_into_a_gap),
         cmocka_unit_test(test_write_past_workspace),
         cmocka_unit_test(test_element_left_out),
+        cmocka_unit_test(test_output_written_late),
         cmocka_unit_test(test_input_changed),
         cmocka_unit_test(test_run_to_run),
         cmocka_unit_test(test_threads),

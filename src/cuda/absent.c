@@ -71,6 +71,12 @@ fc_status fc_cuda_download(fc_cuda_device *device, void *host, const void *memor
     return refuse();
 }
 
+fc_status fc_cuda_settle(fc_cuda_device *device)
+{
+    (void)device;
+    return refuse();
+}
+
 fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {
