@@ -43,7 +43,7 @@ typedef struct bench_report {
     fc_context *context;
     fc_direction direction;
     double seconds;
-    cli_roof roof; /* measured after the rows, when the clocks are warm; 0 on a CPU */
+    cli_roof roof; /* measured after the rows, when the clocks are warm */
     gpu_state before, after;
     size_t count;
     bench_row rows[SHAPE_COUNT];
@@ -191,9 +191,10 @@ static void print_text(const bench_report *report)
     table_print(&table, stdout);
     print_notes(report);
     char before[GPU_STATE_TEXT_BYTES], after[GPU_STATE_TEXT_BYTES], roof[CLI_ROOF_TEXT_BYTES];
+    printf("\nroof: %s\n", cli_roof_text(&report->roof, roof));
     if (report->context->cuda)
-        printf("\nroof: %s\nbefore: %s\nafter: %s\n", cli_roof_text(&report->roof, roof),
-               gpu_state_text(&report->before, before), gpu_state_text(&report->after, after));
+        printf("before: %s\nafter: %s\n", gpu_state_text(&report->before, before),
+               gpu_state_text(&report->after, after));
 }
 
 static void write_json(json_writer *json, const void *data)

@@ -1,5 +1,6 @@
 /* roof.c: see roof.h. */
 #include "roof.h"
+#include "cpu_floors.h"
 #include "cuda/floors/floors.h"
 
 #include <math.h>
@@ -25,7 +26,9 @@ cli_roof cli_roof_measure(const fc_context *context)
     fc_cuda_floors floors;
     fc_cuda_limits limits;
     if (!context->cuda)
-        return (cli_roof){0};
+        return (cli_roof){.tflops = lab_cpu_operations_a_second(context, seconds) * 1e-12,
+                          .gigabytes_per_second = lab_cpu_bytes_a_second(context, seconds) * 1e-9,
+                          .measured = true};
     if (fc_cuda_measure_floors(context->cuda, seconds, &floors) == FC_OK)
         return (cli_roof){.tflops = floors.operations_a_second * 1e-12,
                           .gigabytes_per_second = floors.bytes_a_second * 1e-9,
@@ -54,8 +57,8 @@ const char *cli_roof_text(const cli_roof *roof, char text[CLI_ROOF_TEXT_BYTES])
 {
     if (roof->tflops == 0)
         return "not known";
-    snprintf(text, CLI_ROOF_TEXT_BYTES, "%.4g TFLOP/s (f16 products), %.4g GB/s (reads), %s",
-             roof->tflops, roof->gigabytes_per_second,
+    snprintf(text, CLI_ROOF_TEXT_BYTES, "%.4g TFLOP/s, %.4g GB/s read, %s", roof->tflops,
+             roof->gigabytes_per_second,
              roof->measured ? "measured on this device" : "by its clocks: nothing was measured");
     return text;
 }
