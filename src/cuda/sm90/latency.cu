@@ -36,9 +36,9 @@
 #define GROUP_KEYS 32
 #endif
 
-/* 1: for rows that may see few keys. */
+/* 1: for rows that may see few keys. A variant without that is chosen where none does. */
 #ifndef FEW_KEYS_TOO
-#define FEW_KEYS_TOO (KV_TILE < 256)
+#define FEW_KEYS_TOO 1
 #endif
 
 #define THREADS 160 /* a warpgroup and the warp that fetches */
@@ -54,6 +54,9 @@
 #include "sm90/sm90_args.h"
 #include "sm90/again.cuh"
 #include "sm90/store.cuh"
+
+static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
+              "whole pieces, of whole groups of keys");
 
 /* 2. Shared memory. */
 
@@ -75,7 +78,8 @@ typedef struct __align__(1024) shared_tiles
 }
 shared_tiles;
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+/* The keys that it takes at a time from its tensor maps are a piece. */
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_tiles)};
 
 /* 3. Steps, in calling order. */
 

@@ -12,7 +12,6 @@ enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,          /* query rows of a warpgroup, and of a box of Q */
     PANEL_DIMS = 64,          /* dims of a box */
-    LATENCY_PIECE = 64,       /* keys of a box of latency.cu */
     LATENCY_KEYS = 384,       /* that latency.cu wants */
     LONG_ROWS = 4096,         /* from so many keys on prefill takes its larger tiles */
     SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
@@ -211,12 +210,12 @@ static fc_status make_map(tensor_map *map, const fc_attention *p, int64_t dims, 
         "making a tensor map");
 }
 
-static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
+static fc_status encode_maps(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
+    const int keys = s->function->shape.kv_tile; /* the kernel's own, however it was built */
     if (p->batch == 0 || rows_of_q(p) == 0 || rows_of_kv(p) == 0)
         return FC_OK; /* sm_80 runs it */
-    const int keys = self == &fc_sm90_latency ? LATENCY_PIECE : s->function->shape.kv_tile;
     FC_TRY(make_map(&s->args.q, p, p->head_dim, rows_of_q(p), p->q_heads, p->packed_q, p->q_strides,
                     GROUP_ROWS));
     FC_TRY(make_map(&s->args.k, p, p->head_dim, rows_of_kv(p), p->kv_heads, p->packed_kv,
@@ -225,11 +224,11 @@ static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_pl
                     p->v_strides, keys);
 }
 
-static fc_status make_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
+static fc_status make_maps(const fc_plan *plan, sm90_plan *s)
 {
     bool pushed;
     FC_TRY(fc_cuda_enter(plan->context->cuda, &pushed));
-    const fc_status status = encode_maps(self, plan, s);
+    const fc_status status = encode_maps(plan, s);
     fc_cuda_leave(pushed);
     return status;
 }
@@ -288,7 +287,7 @@ static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_p
         lay_out_latency(plan, s);
     else
         lay_out_prefill(plan, s);
-    return make_maps(self, plan, s);
+    return make_maps(plan, s);
 }
 
 static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prepared)
