@@ -16,6 +16,11 @@ static __device__ __forceinline__ void want_now(unsigned value)
     (void)value;
 }
 
+static __device__ __forceinline__ void want_address_now(const void *address)
+{
+    (void)address;
+}
+
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
 {
     emu_store_global(global, chunk.whole, 16);

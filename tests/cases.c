@@ -66,6 +66,35 @@ static void add_features_with_coarse_keys(void)
     }
 }
 
+static const case_feature *find_feature(const char *name)
+{
+    for (size_t i = 0; i < case_feature_count; i++)
+        if (strcmp(case_features[i].name, name) == 0)
+            return &case_features[i];
+    give_up(name);
+    return NULL;
+}
+
+/* More keys than a tile of any kernel holds, in all dims that they have; pages of the size that
+ * fast kernels take. */
+static void add_features_in_tiles(void)
+{
+    static const char *const names[] = {"causal", "softcap",   "alibi",      "bias",
+                                        "mask",   "dropout",   "kv_lengths", "paged",
+                                        "gqa3",   "packed_kv", "out_f32",    "smaller_values"};
+    static const int64_t dims[] = {64, 128, 192, 256};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (size_t j = 0; j < 4; j++) {
+            case_draft d = draft_make("tiles", 1, 1, 20, 210, dims[j]);
+            d.c.problem.q_type = (i + j) % 2 ? FC_F16 : FC_BF16;
+            find_feature(names[i])->apply(&d);
+            if (d.c.problem.paged)
+                d.c.problem.page_size = 64;
+            draft_name(&d, "%s-q20-kv210-d%d", names[i], (int)dims[j]);
+            case_add(&d);
+        }
+}
+
 static bool is_contradictory(const fc_attention *problem)
 {
     fc_plan *plan = NULL;
@@ -109,6 +138,7 @@ static void make_list(void)
     add_features_alone();
     add_features_with_coarse_keys();
     add_pairs();
+    add_features_in_tiles();
     fc_context_destroy(list.context);
     list.context = NULL;
 }

@@ -62,39 +62,41 @@ typedef struct attention_features {
 } attention_features;
 
 typedef struct attention_args {
-    /* Or NULL from cu_q on. */
+    /* Two lines of 64 bytes: what a block reads before its first load, and after its last sum. It
+     * waits for each when it first looks there. */
+    const int *cu_q; /* or NULL */
+    const int *cu_kv;
+    const int *kv_lengths;
+    int q_length;
+    int kv_length;
+    int top_left;                  /* 1: row i stands at key i */
+    int window_left, window_right; /* -1: no limit */
+    fast_divisor heads_per_kv;     /* query heads that share a KV head */
+    float scale;
+    float dropout_scale;
+
+    void *out;
+    const float *sinks; /* or NULL */
+    float *lse;         /* or NULL */
+    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
+    float *partial_lse;        /* base 2 */
+    fast_divisor packed_heads; /* of those on a KV head, heads whose rows share a tile: 1 or all */
+    chunk_strides out_chunks;
+    int value_dim;
+    int first_batch; /* of this launch */
+
+    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
     const void *q;
     const void *k;
     const void *v;
-    void *out;
-    const int *cu_q;
-    const int *cu_kv;
-    const int *kv_lengths;
-    chunk_strides q_chunks, k_chunks, v_chunks, out_chunks;
-
-    int first_batch; /* of this launch */
-    int q_length;
-    int kv_length;
+    chunk_strides q_chunks, k_chunks, v_chunks;
     int head_dim;
-    int value_dim;
-    int top_left;                  /* 1: row i stands at key i */
-    int window_left, window_right; /* -1: no limit */
-    float scale;
-    float dropout_scale;
-    fast_divisor heads_per_kv; /* query heads that share a KV head */
-    fast_divisor packed_heads; /* of them, those whose rows share a tile: 1 or all of them */
-    fast_divisor splits;       /* blocks that share the keys of a tile of rows */
-    int keys_per_split;        /* a whole number of tiles */
-
+    fast_divisor splits; /* blocks that share the keys of a tile of rows */
+    int keys_per_split;  /* a whole number of tiles */
     int batch;
     int q_heads;
     int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
-    const float *sinks;
-    float *lse;
     element_strides lse_strides;
-    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
-    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
-    float *partial_lse; /* base 2 */
 
     attention_features more;
 } attention_args;

@@ -20,6 +20,11 @@ static __device__ __forceinline__ void want_now(unsigned value)
     asm volatile("" ::"r"(value));
 }
 
+static __device__ __forceinline__ void want_address_now(const void *address)
+{
+    asm volatile("" ::"l"(address));
+}
+
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
 {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),

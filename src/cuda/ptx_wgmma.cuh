@@ -101,6 +101,10 @@ matrix_descriptor(const void *shared, int leading_bytes, int stride_bytes, int s
 #define WGMMA_SCORES_SWITCH_80 "%42"
 #define WGMMA_VALUES_80 "{%40, %41, %42, %43}, %44, p, 1, 1, 1;"
 #define WGMMA_VALUES_SWITCH_80 "%45"
+#define WGMMA_SCORES_96 "%48, %49, p, 1, 1, 0, 0;"
+#define WGMMA_SCORES_SWITCH_96 "%50"
+#define WGMMA_VALUES_96 "{%48, %49, %50, %51}, %52, p, 1, 1, 1;"
+#define WGMMA_VALUES_SWITCH_96 "%53"
 #define WGMMA_SCORES_128 "%64, %65, p, 1, 1, 0, 0;"
 #define WGMMA_SCORES_SWITCH_128 "%66"
 #define WGMMA_VALUES_128 "{%64, %65, %66, %67}, %68, p, 1, 1, 1;"
@@ -147,6 +151,8 @@ DEFINE_WGMMA(64, f16)
 DEFINE_WGMMA(64, bf16)
 DEFINE_WGMMA(80, f16)
 DEFINE_WGMMA(80, bf16)
+DEFINE_WGMMA(96, f16)
+DEFINE_WGMMA(96, bf16)
 DEFINE_WGMMA(128, f16)
 DEFINE_WGMMA(128, bf16)
 DEFINE_WGMMA(176, f16)

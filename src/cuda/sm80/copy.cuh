@@ -40,7 +40,7 @@ typedef struct row_source {
     const row_strides *strides;
     long long row_stride, dim_stride; /* two of them, by value: five registers less */
     int dims;  /* from `first` on */
-    int paged; /* 1: rows are page_index away from `first` */
+    int paged; /* 1: `first` is row 0 of page 0 */
 } row_source;
 
 static __device__ __forceinline__ row_source find_keys(const attention_args *args,
@@ -62,6 +62,17 @@ static __device__ __forceinline__ row_source find_keys(const attention_args *arg
     return source;
 }
 
+/* From `first` to a row. */
+static __device__ __forceinline__ long long row_offset(const attention_args *args,
+                                                       const sequence_share *share,
+                                                       const row_source *source, int row)
+{
+    if (!source->paged)
+        return STRIDE_UNIT * times_stride(row, source->row_stride);
+    const page_place place = find_page(args, share, row);
+    return place.page * source->strides->batch + place.row * source->row_stride;
+}
+
 #if FEATURES
 
 /* Rows first_row … end_row - 1, tile_rows of them at most, into a tile. */
@@ -75,11 +86,8 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
     for (int i = thread; i < tile_rows * chunks; i += threads) {
         const int row = i / chunks, column = i % chunks * CHUNK;
         const int source_row = min(first_row + row, end_row - 1);
-        const long long index =
-            source->paged ? page_index(args, share, source_row, source->strides->batch,
-                                       source->row_stride)
-                          : source_row * source->row_stride;
-        copy_chunk(args, tile_element(tile, tile_dims, row, column), source->first + index,
+        copy_chunk(args, tile_element(tile, tile_dims, row, column),
+                   source->first + row_offset(args, share, source, source_row),
                    source->dim_stride, column, source->dims, first_row + row < end_row);
     }
 }

@@ -49,10 +49,40 @@ static __device__ __forceinline__ float load_bias(const attention_args *args, lo
     return args->more.bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-/* tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
-static __device__ __forceinline__ float fast_tanh(float x)
+/* cap(scale · score) in base 2. tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
+static __device__ __forceinline__ float cap_score(const attention_args *args, float score)
 {
-    return 1.0f - __fdividef(2.0f, 1.0f + exp2_approx(2.0f * LOG2_E * x));
+    const float cap_log2 = args->more.softcap * LOG2_E;
+    const float power = exp2_approx(score * (2.0f * LOG2_E * args->scale / args->more.softcap));
+    return cap_log2 - __fdividef(2.0f * cap_log2, 1.0f + power);
+}
+
+static __device__ __forceinline__ void cap_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                  const attention_args *args)
+{
+    if (args->more.softcap > 0.0f)
+#pragma unroll
+        for (int i = 0; i < TILE_SCORES; i++)
+            *tile_score(scores, i) = cap_score(args, *tile_score(scores, i));
+    else
+#pragma unroll
+        for (int i = 0; i < TILE_SCORES; i++)
+            *tile_score(scores, i) *= args->scale * LOG2_E;
+}
+
+/* What ALiBi takes from a score in base 2 for each key of distance. */
+static __device__ __forceinline__ float alibi_slope(const attention_args *args,
+                                                    const sequence_share *share, int head)
+{
+    return args->more.alibi[share->batch * args->more.alibi_batch_stride + head] * LOG2_E;
+}
+
+/* score + bias in base 2, or -inf where that is the bias, also where the score is NaN. */
+static __device__ __forceinline__ float bias_score(const attention_args *args, float score,
+                                                   long long index)
+{
+    const float bias = load_bias(args, index);
+    return bias == negative_infinity() ? bias : fmaf(bias, LOG2_E, score);
 }
 
 /* Score i of row r, by keys. */
@@ -62,8 +92,7 @@ static __device__ __forceinline__ float *lane_score(float scores[ROW_GROUPS][SCO
     return &scores[r / 2][i / 2][r % 2 * 2 + i % 2];
 }
 
-/* score += bias, or -inf where that is the bias, also where the score is NaN. The bias ends with
- * the keys: outside [first, end) it is not looked up. */
+/* The bias ends with the keys: outside [first, end) it is not looked up. */
 static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                 const attention_args *args, int r,
                                                 long long row_index, int lane_key, int first,
@@ -72,11 +101,9 @@ static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_T
 #pragma unroll
     for (int i = 0; i < SCORE_TILES * 2; i++) {
         const int key = lane_key + i / 2 * 8 + i % 2;
-        if (key < first || key >= end)
-            continue;
-        const float bias = load_bias(args, row_index + key * args->more.bias_strides.key);
         float *score = lane_score(scores, r, i);
-        *score = bias == negative_infinity() ? bias : *score + bias;
+        if (key >= first && key < end)
+            *score = bias_score(args, *score, row_index + key * args->more.bias_strides.key);
     }
 }
 
@@ -99,20 +126,13 @@ static __device__ __forceinline__ long long broadcast_row(const broadcast_stride
     return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
-/* scores become cap(scale · q·k) + alibi + bias in base 2; hidden keys are -inf. */
+/* scores become cap(scale · q·k) + alibi + bias in base 2; masked keys are -inf. */
 static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                     const attention_args *args,
                                                     const sequence_share *share, int first_row,
                                                     int first_key, int end_key)
 {
-    const float scale = args->scale, cap = args->more.softcap;
-#pragma unroll
-    for (int i = 0; i < TILE_SCORES; i++)
-        *tile_score(scores, i) *= scale;
-    if (cap > 0.0f)
-#pragma unroll
-        for (int i = 0; i < TILE_SCORES; i++)
-            *tile_score(scores, i) = cap * fast_tanh(*tile_score(scores, i) / cap);
+    cap_scores(scores, args);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int packed_row = min(first_row + lane_row(r), share->rows - 1);
@@ -121,7 +141,7 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
         const int first = first_key_of(args, share, row);
         const int end = min(end_key_of(args, share, row), end_key);
         if (args->more.alibi) {
-            const float slope = args->more.alibi[share->batch * args->more.alibi_batch_stride + head];
+            const float slope = alibi_slope(args, share, head);
 #pragma unroll
             for (int i = 0; i < SCORE_TILES * 2; i++)
                 *lane_score(scores, r, i) -=
@@ -136,9 +156,25 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
                        broadcast_row(&args->more.mask_strides, share->batch, head, row), lane_key,
                        first, end);
     }
-#pragma unroll
-    for (int i = 0; i < TILE_SCORES; i++)
-        *tile_score(scores, i) *= LOG2_E;
+}
+
+/* The same for one key that is within the row's limits. */
+static __device__ __forceinline__ float shape_score(const attention_args *args,
+                                                    const sequence_share *share, int packed_row,
+                                                    int key, float score)
+{
+    const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
+    const broadcast_strides *bias = &args->more.bias_strides, *mask = &args->more.mask_strides;
+    score = args->more.softcap > 0.0f ? cap_score(args, score) : score * (args->scale * LOG2_E);
+    if (args->more.alibi)
+        score -= alibi_slope(args, share, head) * fabsf((float)(row + share->shift - key));
+    if (args->more.bias)
+        score = bias_score(args, score,
+                           broadcast_row(bias, share->batch, head, row) + key * bias->key);
+    if (args->more.mask &&
+        !args->more.mask[broadcast_row(mask, share->batch, head, row) + key * mask->key])
+        score = negative_infinity();
+    return score;
 }
 
 /* Philox4x32-10: words[…] of one counter, as flashcore.h defines dropout. */
@@ -158,32 +194,47 @@ static __device__ __noinline__ uint4 random_words(uint4 counter, unsigned key0, 
     return counter;
 }
 
+/* The words of the block of four keys that `key` lies in. */
+static __device__ __forceinline__ uint4 dropout_words(const attention_args *args,
+                                                      const sequence_share *share, int packed_row,
+                                                      int key)
+{
+    const unsigned line =
+        (unsigned)(share->batch * args->q_heads) + (unsigned)head_of(args, share, packed_row);
+    return random_words(make_uint4((unsigned)key / 4, (unsigned)row_of(args, packed_row), line,
+                                   args->more.dropout_offset[0]),
+                        args->more.dropout_seed[0],
+                        args->more.dropout_seed[1] ^ args->more.dropout_offset[1]);
+}
+
 /* Dropped weights become 0 after they were summed. A lane's two keys lie in one block of four. */
 static __device__ __forceinline__ void drop_weights(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                     const attention_args *args,
                                                     const sequence_share *share, int first_row,
                                                     int first_key)
 {
-    const unsigned key1 = args->more.dropout_seed[1] ^ args->more.dropout_offset[1];
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int packed_row = first_row + lane_row(r);
-        const unsigned line = (unsigned)(share->batch * args->q_heads) +
-                              (unsigned)head_of(args, share, packed_row);
+    for (int r = 0; r < LANE_ROWS; r++)
 #pragma unroll
         for (int n = 0; n < SCORE_TILES; n++) {
             const int key = first_key + n * 8 + lane_id() % 4 * 2;
-            const uint4 words =
-                random_words(make_uint4((unsigned)key / 4, (unsigned)row_of(args, packed_row), line,
-                                        args->more.dropout_offset[0]),
-                             args->more.dropout_seed[0], key1);
+            const uint4 words = dropout_words(args, share, first_row + lane_row(r), key);
             float *weight = &scores[r / 2][n][r % 2 * 2];
             if ((key % 4 ? words.z : words.x) < args->more.dropout_threshold)
                 weight[0] *= 0.0f;
             if ((key % 4 ? words.w : words.y) < args->more.dropout_threshold)
                 weight[1] *= 0.0f;
         }
-    }
+}
+
+/* The same for one weight. */
+static __device__ __forceinline__ float drop_weight(const attention_args *args,
+                                                    const sequence_share *share, int packed_row,
+                                                    int key, float weight)
+{
+    const uint4 words = dropout_words(args, share, packed_row, key);
+    const unsigned low = key % 2 ? words.y : words.x, high = key % 2 ? words.w : words.z;
+    return (key % 4 < 2 ? low : high) < args->more.dropout_threshold ? 0.0f * weight : weight;
 }
 
 #endif

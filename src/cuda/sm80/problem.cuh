@@ -13,6 +13,11 @@
 #define FEATURES 0
 #endif
 
+/* 0: args.packed_heads is 1, and nobody looks. */
+#ifndef HEADS_SHARE_TILES
+#define HEADS_SHARE_TILES 1
+#endif
+
 static __device__ __forceinline__ int divide(int number, fast_divisor by)
 {
     return by.magic ? (int)(__umulhi((unsigned)number, by.magic) >> by.shift) : number;
@@ -53,7 +58,7 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
 {
     sequence_share share;
     share.batch = batch;
-    share.head = head_group * args->packed_heads.divisor;
+    share.head = HEADS_SHARE_TILES ? head_group * args->packed_heads.divisor : head_group;
     share.kv_head = divide(share.head, args->heads_per_kv);
     share.rows = args->q_length;
     share.kv_rows = args->kv_length;
@@ -67,19 +72,21 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
     if (args->kv_lengths)
         share.kv_rows = clamp_int(args->kv_lengths[batch], 0, args->kv_length);
     share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
-    share.rows *= args->packed_heads.divisor;
+    if (HEADS_SHARE_TILES)
+        share.rows *= args->packed_heads.divisor;
     return share;
 }
 
 static __device__ __forceinline__ int row_of(const attention_args *args, int packed_row)
 {
-    return divide(packed_row, args->packed_heads);
+    return HEADS_SHARE_TILES ? divide(packed_row, args->packed_heads) : packed_row;
 }
 
 static __device__ __forceinline__ int head_of(const attention_args *args,
                                               const sequence_share *share, int packed_row)
 {
-    return share->head + remainder_of(packed_row, args->packed_heads);
+    return HEADS_SHARE_TILES ? share->head + remainder_of(packed_row, args->packed_heads)
+                             : share->head;
 }
 
 /* Strides count elements where FEATURES is 1, else chunks, which need one instruction a product. */
@@ -121,16 +128,21 @@ static __device__ __forceinline__ long long first_kv_index(const sequence_share 
                           times_stride(share->kv_first, strides->row));
 }
 
-/* From row 0 of page 0 to a key of paged K or V. */
-static __device__ __forceinline__ long long page_index(const attention_args *args,
-                                                       const sequence_share *share, int key,
-                                                       long long page_stride,
-                                                       long long row_stride)
+/* Where a key of paged K or V lies. */
+typedef struct page_place {
+    int page;
+    int row;
+} page_place;
+
+static __device__ __forceinline__ page_place find_page(const attention_args *args,
+                                                       const sequence_share *share, int key)
 {
     const int *pages = args->more.page_table + share->batch * args->more.page_table_stride;
-    const int place = divide(key, args->more.page_size);
-    const int page = clamp_int(pages[place], 0, args->more.page_count - 1);
-    return page * page_stride + (key - place * args->more.page_size.divisor) * row_stride;
+    const int index = divide(key, args->more.page_size);
+    page_place place;
+    place.page = clamp_int(pages[index], 0, args->more.page_count - 1);
+    place.row = key - index * args->more.page_size.divisor;
+    return place;
 }
 
 /* Floats from a row of args.partial_out to the next: whole stores of 16 bytes. */

@@ -6,6 +6,7 @@
 #ifndef FC_SM90_AGAIN_CUH
 #define FC_SM90_AGAIN_CUH
 
+#include "sm80/features.cuh"
 #include "sm80/store.cuh"
 
 #define LANE_DIMS (VALUE_DIM / WARP_LANES)
@@ -20,12 +21,26 @@ static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[
     return __ballot_sync(ALL_LANES, nothing != 0.0f);
 }
 
-static __device__ __forceinline__ float dot_row(const element *q, const element *k, int dims)
+static __device__ __forceinline__ int are_finite(const float (*sums)[4], int tiles)
 {
+    return (lanes_not_finite(sums, tiles, 0) | lanes_not_finite(sums, tiles, 1)) == 0;
+}
+
+/* The score of a key in base 2. */
+static __device__ __forceinline__ float score_again(const attention_args *args,
+                                                    const sequence_share *share, int packed_row,
+                                                    const element *q, const row_source *keys,
+                                                    int key)
+{
+    const element *k = keys->first + row_offset(args, share, keys, key);
     float sum = 0.0f;
-    for (int i = 0; i < dims; i++)
+    for (int i = 0; i < args->head_dim; i++)
         sum = fmaf(element_to_f32(q[i]), element_to_f32(k[i]), sum);
-    return sum;
+#if FEATURES
+    return shape_score(args, share, packed_row, key, sum);
+#else
+    return sum * (args->scale * LOG2_E);
+#endif
 }
 
 /* Columns [first_column, end_column) of one row, by a whole warp: a lane takes every 32nd key, and
@@ -38,21 +53,22 @@ static __device__ __noinline__ void compute_row_again(const attention_args *args
     const int end = end_key_of(args, share, row);
     const element *q =
         (const element *)args->q + q_index(args, share, STRIDES(args, q), packed_row);
-    const element *k = (const element *)args->k + first_kv_index(share, STRIDES(args, k));
-    const element *v = (const element *)args->v + first_kv_index(share, STRIDES(args, v));
-    const float scale_log2 = args->scale * LOG2_E;
+    const row_source k = find_keys(args, share, args->k, STRIDES(args, k), args->head_dim, 0);
+    const row_source v = find_keys(args, share, args->v, STRIDES(args, v), args->value_dim, 0);
     float largest = negative_infinity(), sum = 0.0f, out[LANE_DIMS] = {};
     for (int first = first_key_of(args, share, row); first < end; first += WARP_LANES) {
         const int key = first + lane_id();
-        const float score =
-            key < end ? scale_log2 * dot_row(q, k + STRIDE_UNIT * times_stride(key, args->k_chunks.row),
-                                             args->head_dim)
-                      : negative_infinity();
+        const float score = key < end ? score_again(args, share, packed_row, q, &k, key)
+                                      : negative_infinity();
         const float new_largest = fmaxf(largest, warp_max(score));
         const float base = new_largest == negative_infinity() ? 0.0f : new_largest;
         const float correction = exp2_approx(largest - base);
-        const float weight = exp2_approx(score - base);
+        float weight = exp2_approx(score - base);
         sum = sum * correction + warp_sum(weight);
+#if FEATURES
+        if (args->more.dropout_threshold)
+            weight = drop_weight(args, share, packed_row, key, weight);
+#endif
         largest = new_largest;
 #pragma unroll
         for (int i = 0; i < LANE_DIMS; i++)
@@ -61,8 +77,7 @@ static __device__ __noinline__ void compute_row_again(const attention_args *args
             if (__shfl_sync(ALL_LANES, score, lane) == negative_infinity())
                 continue;
             const float w = __shfl_sync(ALL_LANES, weight, lane);
-            const element *values =
-                v + STRIDE_UNIT * times_stride(first + lane, args->v_chunks.row);
+            const element *values = v.first + row_offset(args, share, &v, first + lane);
 #pragma unroll
             for (int i = 0; i < LANE_DIMS; i++)
                 if (lane_id() + i * WARP_LANES < args->value_dim)
@@ -70,12 +85,13 @@ static __device__ __noinline__ void compute_row_again(const attention_args *args
         }
     }
     const row_end ended = finish_row(args, largest, sum, head_of(args, share, packed_row), 1);
-    element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), packed_row);
+    const long long index = q_index(args, share, STRIDES(args, out), packed_row);
 #pragma unroll
     for (int i = 0; i < LANE_DIMS; i++) {
         const int column = lane_id() + i * WARP_LANES;
         if (column >= first_column && column < min(end_column, args->value_dim))
-            place[column] = (element)pack_elements(out[i] * ended.factor, 0.0f);
+            store_element(args, index + column * DIM_STRIDE(STRIDES(args, out)),
+                          out[i] * ended.factor);
     }
 }
 

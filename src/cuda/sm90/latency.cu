@@ -36,11 +36,17 @@
 #define GROUP_KEYS 32
 #endif
 
+/* 1: blocks come in clusters of two, each with half of the keys. */
+#ifndef PAIR
+#define PAIR (cluster_blocks() > 1)
+#endif
+
 /* 1: for rows that may see few keys. A variant without that is chosen where none does. */
 #ifndef FEW_KEYS_TOO
 #define FEW_KEYS_TOO 1
 #endif
 
+#define HEADS_SHARE_TILES 0
 #define THREADS 160 /* a warpgroup and the warp that fetches */
 #define CONSUMER_THREADS 128
 #define QUERY_TILE 64
@@ -101,10 +107,10 @@ typedef struct block_work {
 static __device__ __forceinline__ block_work find_work(const attention_args *args)
 {
     block_work w;
-    w.pair = cluster_blocks() > 1;
+    w.pair = PAIR;
     w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
-    w.share = find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
     w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
     const int first = w.limits.first / KV_TILE;
     const int all = w.block_row < w.share.rows
@@ -114,15 +120,6 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     w.first_tile = first + w.rank * part;
     w.tiles = min(part, all - w.rank * part);
     return w;
-}
-
-/* Arguments wait in memory until a block first looks at them. All it will need is asked for at
- * once: a lane takes one 64-byte line. */
-static __device__ __forceinline__ void touch_arguments(const attention_args *args)
-{
-    const unsigned *words = (const unsigned *)args;
-    const int lines = (int)(sizeof(attention_args) - sizeof(attention_features)) / 64;
-    want_now(words[min(lane_id(), lines) * 16]);
 }
 
 static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
@@ -291,39 +288,48 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
 
 /* 4. Two blocks exchange. */
 
+/* OUT_TILES / 2 × 8 value dims. */
+typedef float half_sums[OUT_TILES / 2][4];
+
+static __device__ __forceinline__ void take_half(half_sums half, const out_sums out, int which)
+{
+#pragma unroll
+    for (int i = 0; i < OUT_TILES * 2; i++)
+        half[i / 4][i % 4] = which ? out[0][i / 4 + OUT_TILES / 2][i % 4] : out[0][i / 4][i % 4];
+}
+
 static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, float w)
 {
     return make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z),
                       __float_as_uint(w));
 }
 
-/* kept[n] are the sums of the n-th of the OUT_TILES / 2 columns that this block finishes. */
-static __device__ __forceinline__ void exchange(float kept[OUT_TILES / 2][4], const out_sums out,
-                                                softmax_state *softmax, shared_tiles *shared)
+/* The half that the other block finishes, and maximum and sum. */
+static __device__ __forceinline__ void send_half(const out_sums out, const softmax_state *softmax,
+                                                 int rank, shared_tiles *shared)
 {
-    const int rank = cluster_rank(), other = 1 - rank;
-    const unsigned place = cluster_address(&shared->received[0][thread_id()], other);
-    const unsigned barrier = cluster_address(&shared->all_received, other);
+    const unsigned place = cluster_address(&shared->received[0][thread_id()], 1 - rank);
+    const unsigned barrier = cluster_address(&shared->all_received, 1 - rank);
+    half_sums sent;
+    take_half(sent, out, 1 - rank);
     store_cluster_async_16(
         place, pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
         barrier);
 #pragma unroll
-    for (int n = 0; n < OUT_TILES / 2; n++) {
-        const float *low = out[0][n], *high = out[0][n + OUT_TILES / 2];
-        float sent[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            sent[i] = rank ? low[i] : high[i];
-            kept[n][i] = rank ? high[i] : low[i];
-        }
+    for (int n = 0; n < OUT_TILES / 2; n++)
         store_cluster_async_16(place + (unsigned)((n + 1) * CONSUMER_THREADS * (int)sizeof(uint4)),
-                               pack_floats(sent[0], sent[1], sent[2], sent[3]), barrier);
-    }
-    mbarrier_wait(&shared->all_received, 0);
+                               pack_floats(sent[n][0], sent[n][1], sent[n][2], sent[n][3]),
+                               barrier);
+}
+
+/* Both blocks' maximum and sum, and what each one's sums count for. */
+static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, float mine[LANE_ROWS],
+                                                     float theirs[LANE_ROWS], int rank,
+                                                     const shared_tiles *shared)
+{
     const uint4 state = shared->received[0][thread_id()];
     const float their_max[LANE_ROWS] = {__uint_as_float(state.x), __uint_as_float(state.y)};
     const float their_sum[LANE_ROWS] = {__uint_as_float(state.z), __uint_as_float(state.w)};
-    float mine[LANE_ROWS], theirs[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const float largest = fmaxf(softmax->max[r], their_max[r]);
@@ -336,6 +342,12 @@ static __device__ __forceinline__ void exchange(float kept[OUT_TILES / 2][4], co
         softmax->sum[r] = first + second;
         softmax->max[r] = largest;
     }
+}
+
+static __device__ __forceinline__ void add_received(half_sums half, const float mine[LANE_ROWS],
+                                                    const float theirs[LANE_ROWS],
+                                                    const shared_tiles *shared)
+{
 #pragma unroll
     for (int n = 0; n < OUT_TILES / 2; n++) {
         const uint4 got = shared->received[n + 1][thread_id()];
@@ -343,17 +355,17 @@ static __device__ __forceinline__ void exchange(float kept[OUT_TILES / 2][4], co
                                __uint_as_float(got.z), __uint_as_float(got.w)};
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            kept[n][i] = kept[n][i] * mine[i / 2] + part[i] * theirs[i / 2];
+            half[n][i] = half[n][i] * mine[i / 2] + part[i] * theirs[i / 2];
     }
 }
 
 /* 5. The end. */
 
-/* `tiles` × 8 columns from first_column on. */
-static __device__ __forceinline__ void finish(const attention_args *args,
-                                              const sequence_share *share, int warp_row,
-                                              const float (*sums)[4], int tiles, int first_column,
-                                              const softmax_state *softmax)
+static __device__ __forceinline__ void store_half(const attention_args *args,
+                                                  const sequence_share *share, int warp_row,
+                                                  const half_sums sums, int first_column,
+                                                  element *const places[LANE_ROWS],
+                                                  const softmax_state *softmax)
 {
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
@@ -362,18 +374,40 @@ static __device__ __forceinline__ void finish(const attention_args *args,
             finish_row(args, softmax->max[r], softmax->sum[r], share->head, 1);
         if (lane_id() % 4 == 0 && row < share->rows && first_column == 0)
             store_lse(args, share, row, end.lse_log2);
-        element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), row);
-#pragma unroll
-        for (int n = 0; n < tiles; n += 4) {
-            float columns[4][2];
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                columns[i / 2][i % 2] = sums[n + i / 2][r * 2 + i % 2];
-            store_columns(args, place, first_column + n * 8, columns, end.factor,
-                          row < share->rows);
-        }
+        if (row < share->rows)
+            store_words(places[r], sums, r, end.factor, OUT_TILES / 2,
+                        args->value_dim - first_column);
     }
-    compute_again(args, share, warp_row, sums, tiles, first_column);
+    compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
+}
+
+/* Of a pair, each block finishes the half of its rank; a block alone both. */
+static __device__ __forceinline__ void finish(const attention_args *args, const block_work *w,
+                                              shared_tiles *shared, int warp_row,
+                                              const out_sums out, softmax_state *softmax)
+{
+    if (w->pair)
+        send_half(out, softmax, w->rank, shared);
+    const int end_half = w->pair ? w->rank + 1 : 2;
+#pragma unroll 1 /* one copy of the code, which is fetched once */
+    for (int half = w->rank; half < end_half; half++) {
+        const int first_column = half * VALUE_DIM / 2;
+        half_sums sums;
+        element *places[LANE_ROWS];
+        take_half(sums, out, half);
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++) {
+            places[r] = lane_place(args, &w->share, warp_row + lane_row(r), first_column);
+            want_address_now(places[r]); /* while the other half is under way */
+        }
+        if (w->pair) {
+            mbarrier_wait(&shared->all_received, 0);
+            float mine[LANE_ROWS], theirs[LANE_ROWS];
+            merge_softmax(softmax, mine, theirs, w->rank, shared);
+            add_received(sums, mine, theirs, shared);
+        }
+        store_half(args, &w->share, warp_row, sums, first_column, places, softmax);
+    }
 }
 
 /* 6. The kernel. */
@@ -390,6 +424,8 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         softmax.max[r] = negative_infinity();
         softmax.sum[r] = 0.0f;
     }
+    want_now((unsigned)args->value_dim); /* the second line of the arguments, while the first load
+                                            is under way */
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1
@@ -398,13 +434,7 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
-    if (w->pair) {
-        float kept[OUT_TILES / 2][4];
-        exchange(kept, out, &softmax, shared);
-        finish(args, &w->share, warp_row, kept, OUT_TILES / 2, w->rank * VALUE_DIM / 2, &softmax);
-    } else {
-        finish(args, &w->share, warp_row, out[0], OUT_TILES, 0, &softmax);
-    }
+    finish(args, w, shared, warp_row, out, &softmax);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
@@ -412,7 +442,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
-    touch_arguments(&args.attention);
     if (fetches && lane_id() == 0)
         make_barriers(shared);
     const block_work w = find_work(&args.attention);

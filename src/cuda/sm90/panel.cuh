@@ -48,7 +48,7 @@ static __device__ __forceinline__ int across_step(int step)
     return PANEL_UNITS(step * 16);
 }
 
-/* By one thread: rows of all panels of a tile. */
+/* By one thread: a box of rows from all panels of a tile, which has `rows` of them. */
 static __device__ __forceinline__ void load_panels(element *tile, const tensor_map *map, int rows,
                                                    int dims, int row, int head, int batch,
                                                    mbarrier *barrier)

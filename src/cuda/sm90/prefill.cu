@@ -26,6 +26,13 @@
 #ifndef STAGES
 #define STAGES 2
 #endif
+#ifndef FEATURES
+#define FEATURES 0
+#endif
+/* Panels of its result that a warp has under way to memory. */
+#ifndef STAGED_PANELS
+#define STAGED_PANELS (VALUE_DIM > 64 ? 2 : 1)
+#endif
 /* 1: warpgroups take turns in starting products, so that one's softmax meets another's products. */
 #ifndef PING_PONG
 #define PING_PONG 1
@@ -36,6 +43,9 @@
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
 #define QUERY_TILE (GROUP_ROWS * CONSUMERS)
 #define SCORE_TILES (KV_TILE / 8)
+/* Keys that one copy takes: all of a tile, or what may be a page. */
+#define BOX_ROWS (FEATURES ? 64 : KV_TILE)
+#define BOXES (KV_TILE / BOX_ROWS)
 #define PRODUCER_REGISTERS (CONSUMERS == 2 ? 24 : 32)
 #define CONSUMER_REGISTERS (CONSUMERS == 2 ? 240 : 160)
 
@@ -47,22 +57,28 @@
 #include "sm90/again.cuh"
 #include "sm90/store.cuh"
 
+static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
+
 /* 2. Shared memory. */
 
-/* A tile of query rows and the keys it sees. */
-typedef struct work {
+/* A tile of query rows and the keys it sees. Aligned, because it is copied as a whole. */
+typedef struct __align__(8) work
+{
     sequence_share share;
     key_limits limits;
     int block_row;
     int first_tile, end_tile; /* of keys */
+    int last_rows;            /* of the last tile of keys, up to the end of the sequence */
     int is_last;              /* nothing to do, here and hereafter */
-} work;
+}
+work;
 
 typedef struct __align__(1024) shared_tiles
 {
     element q[CONSUMERS][GROUP_ROWS * HEAD_DIM];
     element k[STAGES][KV_TILE * HEAD_DIM];
     element v[STAGES][KV_TILE * VALUE_DIM];
+    element out[CONSUMERS * 4][STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
     work works[2]; /* in turn; each is announced together with its queries */
     mbarrier q_full, q_empty;
     mbarrier k_full[STAGES], k_empty[STAGES];
@@ -83,6 +99,18 @@ static __device__ __forceinline__ int work_index(int round)
     return round * (int)gridDim.x + place;
 }
 
+static __device__ __forceinline__ int is_paged(const attention_args *args)
+{
+    return FEATURES && args->more.page_size.divisor;
+}
+
+/* Whether something else lies behind the keys of a sequence; otherwise tensor maps end with them, and
+ * give 0. */
+static __device__ __forceinline__ int has_neighbours(const attention_args *args)
+{
+    return args->cu_kv || args->kv_lengths || is_paged(args);
+}
+
 /* Sections of sequences whose keys and values the L2 cache holds; within one, the tiles that see
  * the most keys first. */
 static __device__ __forceinline__ work find_work(const sm90_args *args, int index)
@@ -100,6 +128,7 @@ static __device__ __forceinline__ work find_work(const sm90_args *args, int inde
     w.limits = limits_of_rows(a, &w.share, w.block_row, QUERY_TILE);
     w.first_tile = w.limits.first / KV_TILE;
     w.end_tile = (w.limits.end + KV_TILE - 1) / KV_TILE;
+    w.last_rows = has_neighbours(a) ? w.share.kv_rows - (w.end_tile - 1) * KV_TILE : KV_TILE;
     return w;
 }
 
@@ -120,13 +149,29 @@ static __device__ __forceinline__ void advance(position *p)
 
 /* 4. The producer. */
 
+/* Where the first of a box of keys lies in the tensor maps. Behind the end of a sequence there may be
+ * no page: any will do. */
+static __device__ __forceinline__ page_place find_box(const attention_args *args,
+                                                      const sequence_share *share, int key)
+{
+    if (is_paged(args))
+        return find_page(args, share, min(key, share->kv_rows - 1));
+    page_place place;
+    place.page = args->cu_kv ? 0 : share->batch;
+    place.row = share->kv_first + key;
+    return place;
+}
+
 static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_map *map, int dims,
-                                                  int row, int head, int batch, mbarrier *full,
-                                                  mbarrier *empty, int parity)
+                                                  const page_place places[BOXES], int head,
+                                                  mbarrier *full, mbarrier *empty, int parity)
 {
     mbarrier_wait(empty, parity ^ 1);
     mbarrier_arrive_expect(full, KV_TILE * dims * (int)sizeof(element));
-    load_panels(tile, map, KV_TILE, dims, row, head, batch, full);
+#pragma unroll
+    for (int box = 0; box < BOXES; box++)
+        load_panels(tile + box * BOX_ROWS * PANEL_DIMS, map, KV_TILE, dims, places[box].row, head,
+                    places[box].page, full);
 }
 
 /* Tells the consumers what comes next, and fetches its queries. */
@@ -150,13 +195,15 @@ static __device__ __forceinline__ void announce(const sm90_args *args, shared_ti
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
                                                   const work *w, position *at)
 {
-    const int batch = args->attention.cu_kv ? 0 : w->share.batch;
 #pragma unroll 1
     for (int tile = w->first_tile; tile < w->end_tile; tile++) {
-        const int row = w->share.kv_first + tile * KV_TILE;
-        fetch_tile(shared->k[at->stage], &args->k, HEAD_DIM, row, w->share.kv_head, batch,
+        page_place places[BOXES];
+#pragma unroll
+        for (int box = 0; box < BOXES; box++)
+            places[box] = find_box(&args->attention, &w->share, tile * KV_TILE + box * BOX_ROWS);
+        fetch_tile(shared->k[at->stage], &args->k, HEAD_DIM, places, w->share.kv_head,
                    &shared->k_full[at->stage], &shared->k_empty[at->stage], at->parity);
-        fetch_tile(shared->v[at->stage], &args->v, VALUE_DIM, row, w->share.kv_head, batch,
+        fetch_tile(shared->v[at->stage], &args->v, VALUE_DIM, places, w->share.kv_head,
                    &shared->v_full[at->stage], &shared->v_empty[at->stage], at->parity);
         advance(at);
     }
@@ -292,7 +339,7 @@ static __device__ __forceinline__ void subtract_weights(score_sums scores,
 }
 
 /* Warpgroups in a ring: each starts its products when the one before it has started its own. */
-enum { TURN_BARRIER = 1 };
+enum { TURN_BARRIER = 1, CLEAR_BARRIER = TURN_BARRIER + CONSUMERS };
 
 static __device__ __forceinline__ void wait_for_turn(void)
 {
@@ -306,12 +353,45 @@ static __device__ __forceinline__ void pass_turn(void)
         barrier_arrive(TURN_BARRIER + (group_id() + 1) % CONSUMERS, 2 * GROUP_THREADS);
 }
 
+/* A weight of 0 does not hide a value that is NaN: those of the last tile of keys that lie behind the
+ * end of the sequence become 0. */
+static __device__ __forceinline__ void clear_values(const work *w, element *v)
+{
+    if (w->last_rows >= KV_TILE)
+        return;
+    const int first = w->last_rows * PANEL_DIMS + (thread_id() - GROUP_THREADS) * CHUNK;
+#pragma unroll
+    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++)
+#pragma unroll 1
+        for (int i = first; i < KV_TILE * PANEL_DIMS; i += CONSUMERS * GROUP_THREADS * CHUNK)
+            *(uint4 *)(v + panel * KV_TILE * PANEL_DIMS + i) = make_uint4(0, 0, 0, 0);
+    fence_async();
+    barrier_wait(CLEAR_BARRIER, CONSUMERS * GROUP_THREADS);
+}
+
+/* To base 2; scores of the FEATURES variants are already. */
+static __device__ __forceinline__ float scale_of_scores(const attention_args *args)
+{
+    return FEATURES ? 1.0f : args->scale * LOG2_E;
+}
+
+/* Rows that may see few keys, and whatever would crowd the loop that overlaps softmax and products:
+ * there a soft-cap is all that changes scores. */
+static __device__ __forceinline__ int go_step_by_step(const attention_args *args,
+                                                      const key_limits *limits)
+{
+    return see_few_keys(args, limits) || (FEATURES && args->more.dropout_threshold);
+}
+
 /* Where a tile of keys is not in [all_first, all_end), some row does not see all of it. */
-static __device__ __forceinline__ void hide_boundary(score_sums scores, const attention_args *args,
-                                                     const sequence_share *share, int all_first,
-                                                     int all_end, int warp_row, int tile)
+static __device__ __forceinline__ void cap_and_hide(score_sums scores, const attention_args *args,
+                                                    const sequence_share *share, int all_first,
+                                                    int all_end, int warp_row, int tile)
 {
     const int first_key = tile * KV_TILE;
+#if FEATURES
+    cap_scores(scores, args);
+#endif
     if (first_key < all_first || first_key + KV_TILE > all_end)
         hide_keys(scores, args, share, warp_row, first_key, share->kv_rows);
 }
@@ -323,7 +403,7 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
                                                  out_sums out, softmax_state *softmax)
 {
     const element *q = shared->q[group_id()];
-    const float scale_log2 = args->scale * LOG2_E;
+    const float scale_log2 = scale_of_scores(args);
     const int end_tile = w->end_tile;
     const int all_first = w->limits.all_first, all_end = w->limits.all_end;
     float base[LANE_ROWS], correction[LANE_ROWS];
@@ -336,7 +416,9 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
     pass_turn();
     wgmma_wait(0);
     release(&shared->k_empty[at->stage]);
-    hide_boundary(scores, args, &w->share, all_first, all_end, warp_row, w->first_tile);
+    if (w->first_tile + 1 == end_tile)
+        release_queries(shared);
+    cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, w->first_tile);
     next_maximum(scores, softmax, base, correction, scale_log2);
     exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
     round_weights(weights, scores);
@@ -352,7 +434,9 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
         pass_turn();
         wgmma_wait(1);
         release(&shared->k_empty[next.stage]);
-        hide_boundary(scores, args, &w->share, all_first, all_end, warp_row, tile);
+        if (tile + 1 == end_tile)
+            release_queries(shared);
+        cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, tile);
         const int moved = next_maximum(scores, softmax, base, correction, scale_log2);
         shrink_sums(softmax, correction);
         exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
@@ -363,21 +447,22 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
         round_weights(weights, scores);
         *at = next;
     }
-    release_queries(shared);
     mbarrier_wait(&shared->v_full[at->stage], at->parity);
+    clear_values(w, shared->v[at->stage]);
     start_values(out, weights, shared->v[at->stage]);
     wgmma_wait(0);
     release(&shared->v_empty[at->stage]);
     advance(at);
 }
 
-/* The same for rows that may see few keys: there what rounding took from the weights counts too. */
-static __device__ __forceinline__ void walk_few_keys(const attention_args *args, const work *w,
+/* The same one step after the other, with all features. What rounding took from the weights counts
+ * too, which rows that see few keys need. */
+static __device__ __forceinline__ void walk_step_by_step(const attention_args *args, const work *w,
                                                      shared_tiles *shared, position *at,
                                                      int warp_row, out_sums out,
                                                      softmax_state *softmax)
 {
-    const float scale_log2 = args->scale * LOG2_E;
+    const float scale_log2 = scale_of_scores(args);
 #pragma unroll 1
     for (int tile = w->first_tile; tile < w->end_tile; tile++) {
         float base[LANE_ROWS], correction[LANE_ROWS];
@@ -387,12 +472,21 @@ static __device__ __forceinline__ void walk_few_keys(const attention_args *args,
         start_scores(scores, shared->q[group_id()], shared->k[at->stage]);
         wgmma_wait(0);
         release(&shared->k_empty[at->stage]);
+#if FEATURES
+        shape_scores(scores, args, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
+#endif
         hide_keys(scores, args, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
         next_maximum(scores, softmax, base, correction, scale_log2);
         shrink_sums(softmax, correction);
         shrink_out(out, correction);
         exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
+#if FEATURES
+        if (args->more.dropout_threshold)
+            drop_weights(scores, args, &w->share, warp_row, tile * KV_TILE);
+#endif
         mbarrier_wait(&shared->v_full[at->stage], at->parity);
+        if (tile + 1 == w->end_tile)
+            clear_values(w, shared->v[at->stage]);
         round_weights(weights, scores);
         subtract_weights(scores, weights);
         round_weights(rest, scores);
@@ -413,34 +507,69 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
-        element *place = (element *)args->out + q_index(args, share, STRIDES(args, out), row);
+        if (row < share->rows)
+            store_words(lane_place(args, share, row, 0), out[0], r, factor[r], OUT_TILES,
+                        args->value_dim);
+    }
+}
+
+/* The same through a tensor map, panel after panel. A place is written again when its last store
+ * has read it. */
+static __device__ __forceinline__ void store_boxes(const sm90_args *args,
+                                                   const sequence_share *share,
+                                                   shared_tiles *shared, int warp_row,
+                                                   const out_sums out,
+                                                   const float factor[LANE_ROWS])
+{
+    const int batch = args->attention.cu_q ? 0 : share->batch;
 #pragma unroll
-        for (int n = 0; n < OUT_TILES; n += 4) {
-            float sums[4][2];
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                sums[i / 2][i % 2] = out[0][n + i / 2][r * 2 + i % 2];
-            store_columns(args, place, n * 8, sums, factor[r], row < share->rows);
+    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
+        element *place = shared->out[warp_id() - 4][panel % STAGED_PANELS];
+        bulk_wait_read(STAGED_PANELS - 1);
+        __syncwarp();
+        write_panel(place, &out[0][panel * (PANEL_DIMS / 8)], factor);
+        fence_async();
+        __syncwarp();
+        if (lane_id() == 0) {
+            tensor_store(&args->out, place, panel * PANEL_DIMS, share->q_first + warp_row,
+                         share->head, batch);
+            bulk_commit();
         }
     }
 }
 
-static __device__ __forceinline__ void finish(const attention_args *args,
-                                              const sequence_share *share, int warp_row,
+/* Whether a box of rows ends with its sequence, or with the tensor. */
+static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
+                                               int warp_row)
+{
+    return args->stores_boxes &&
+           (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
+}
+
+static __device__ __forceinline__ void finish(const sm90_args *args, const sequence_share *share,
+                                              shared_tiles *shared, int warp_row,
                                               const out_sums out, const softmax_state *softmax)
 {
+    const attention_args *a = &args->attention;
     float factor[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         const row_end end =
-            finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
+            finish_row(a, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(args, share, row, end.lse_log2);
+            store_lse(a, share, row, end.lse_log2);
     }
-    store_rows(args, share, warp_row, out, factor);
-    compute_again(args, share, warp_row, out[0], OUT_TILES, 0);
+    if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
+        store_boxes(args, share, shared, warp_row, out, factor);
+        return;
+    }
+    if (!FEATURES || a->more.vector_stores)
+        store_rows(a, share, warp_row, out, factor);
+    else
+        store_rows_by_element(a, share, warp_row, 0, out, factor);
+    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 
 static __device__ __forceinline__ void consume(const sm90_args *args, shared_tiles *shared)
@@ -466,14 +595,15 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
         }
         if (w->first_tile >= w->end_tile)
             release_queries(shared);
-        else if (see_few_keys(a, &w->limits))
-            walk_few_keys(a, w, shared, &at, warp_row, out, &softmax);
+        else if (go_step_by_step(a, &w->limits))
+            walk_step_by_step(a, w, shared, &at, warp_row, out, &softmax);
         else
             walk_keys(a, w, shared, &at, warp_row, out, &softmax);
-        finish(a, &w->share, warp_row, out, &softmax);
+        finish(args, &w->share, shared, warp_row, out, &softmax);
     }
     if (group_id() == 0)
         wait_for_turn();
+    bulk_wait_read(0);
 }
 
 /* 6. The kernel. */

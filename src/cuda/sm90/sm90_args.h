@@ -8,9 +8,10 @@ typedef CUtensorMap tensor_map;
 #endif
 
 typedef struct sm90_args {
-    tensor_map q, k, v; /* dim, row, head, batch */
+    tensor_map q, k, v, out; /* dim, row, head, batch; out for prefill.cu alone */
     attention_args attention;
-    /* For prefill.cu, the order of its work. */
+    int stores_boxes; /* 1: out's map is there */
+    /* The order of prefill.cu's work. */
     int tiles;     /* of the longest sequence's rows */
     int sequences; /* batch × query heads */
     int section;   /* sequences whose tiles are worked on together */

@@ -4,37 +4,38 @@
 
 #include "sm80/store.cuh"
 
-/* Word i of lane t of four lanes goes to word t of lane i. */
-static __device__ __forceinline__ void transpose_quad(unsigned words[4])
+/* Four lanes hold two each of every eight columns of a row. Where the lane's first of them goes, from
+ * first_column on. */
+static __device__ __forceinline__ element *lane_place(const attention_args *args,
+                                                      const sequence_share *share, int packed_row,
+                                                      int first_column)
 {
-    const int t = lane_id() % 4;
-#pragma unroll
-    for (int bit = 1; bit <= 2; bit *= 2)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if (i & bit)
-                continue;
-            const unsigned sent = t & bit ? words[i] : words[i | bit];
-            const unsigned got = __shfl_xor_sync(ALL_LANES, sent, bit);
-            words[i] = t & bit ? got : words[i];
-            words[i | bit] = t & bit ? words[i | bit] : got;
-        }
+    return (element *)args->out + q_index(args, share, STRIDES(args, out), packed_row) +
+           first_column + lane_id() % 4 * 2;
 }
 
-/* 32 columns of a row, from first_column on. Four lanes hold 2 of each 8; exchanged, each has 8
- * neighbouring ones, a 16-byte store. */
-static __device__ __forceinline__ void store_columns(const attention_args *args, element *row,
-                                                     int first_column, const float sums[4][2],
-                                                     float factor, int row_is_there)
+/* Those of row r of `tiles` × 8 columns, of which `columns` are there. */
+static __device__ __forceinline__ void store_words(element *place, const float (*sums)[4], int r,
+                                                   float factor, int tiles, int columns)
 {
-    unsigned words[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        words[i] = pack_elements(sums[i][0] * factor, sums[i][1] * factor);
-    transpose_quad(words);
-    const int column = first_column + lane_id() % 4 * CHUNK;
-    if (row_is_there && column < args->value_dim)
-        store_global_16(row + column, make_uint4(words[0], words[1], words[2], words[3]));
+    for (int n = 0; n < tiles; n++)
+        if (n * 8 < columns)
+            *(unsigned *)(place + n * 8) =
+                pack_elements(sums[n][r * 2] * factor, sums[n][r * 2 + 1] * factor);
+}
+
+/* A warp's rows × 64 columns as tensor maps with a swizzle of 128 bytes lay them (panel.cuh). */
+static __device__ __forceinline__ void write_panel(element *panel, const float (*sums)[4],
+                                                   const float factor[LANE_ROWS])
+{
+    const int row = lane_row(0), column = lane_id() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < PANEL_DIMS / CHUNK; n++)
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            *(unsigned *)(panel + (row + r * 8) * PANEL_DIMS + (n ^ row) * CHUNK + column) =
+                pack_elements(sums[n][r * 2] * factor[r], sums[n][r * 2 + 1] * factor[r]);
 }
 
 #endif
