@@ -24,6 +24,16 @@ static void add_values(const char *name, case_values values, bool backward)
         }
 }
 
+static void add_negative_scale(fc_type type)
+{
+    case_draft d = draft_make("values", 2, 2, 21, 71, 64);
+    d.c.problem.q_type = type;
+    d.c.problem.scale = -0.2f;
+    d.c.backward = true;
+    draft_name(&d, "negative_scale-%s", fc_type_name(type));
+    case_add(&d);
+}
+
 static void add_all_values(void)
 {
     add_values("normal", CASE_NORMAL, true);
@@ -38,6 +48,9 @@ static void add_all_values(void)
     add_values("nan_key", CASE_NAN_KEY, false);
     add_values("nan_value", CASE_NAN_VALUE, false);
     add_values("inf_value", CASE_INF_VALUE, false);
+    add_negative_scale(FC_F32);
+    add_negative_scale(FC_F16);
+    add_negative_scale(FC_BF16);
 }
 
 /* ---- Rows and keys that are hidden ---- */

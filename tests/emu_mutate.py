@@ -12,6 +12,8 @@ A section is one breakage:
     new     what replaces it
     says    a regular expression that the reason of the failure must match
     case    of the case list; CASE unless said
+    variant how the name of the variant begins that is broken; the kernel's first for head dimension
+            64 unless said
     test    of emu_sm80_counts_test.py, which is run in place of a case
 
 The broken kernel is compiled alone and takes the place of the whole one. Unbroken, every kernel
@@ -56,13 +58,13 @@ def read_mutations(names):
     return {name: parser[name] for name in parser.sections() if not names or name in names}
 
 
-def variant_of(kernel):
-    """Name, file and macros of the kernel's first variant for head dimension 64."""
+def variant_of(beginning):
+    """Name, file and macros of the first variant whose name begins so."""
     for line in (CUDA / "variants.txt").read_text(encoding="utf-8").splitlines():
         columns = [column.strip() for column in line.split("|")]
-        if columns[0].startswith(f"{kernel}_d64"):
+        if columns[0].startswith(beginning):
             return columns[0], columns[1], columns[4].split()
-    raise Failure(f"src/cuda/variants.txt has no {kernel}_d64")
+    raise Failure(f"src/cuda/variants.txt has no {beginning}")
 
 
 def break_text(text, mutation):
@@ -77,7 +79,7 @@ def break_text(text, mutation):
 
 
 def build(options, folder, mutation):
-    name, source, macros = variant_of(mutation["kernel"])
+    name, source, macros = variant_of(mutation.get("variant", f"{mutation['kernel']}_d64"))
     # Under the same name in a folder that is searched first: it takes the whole one's place, and
     # reports name it alike.
     file = mutation.get("file", source)

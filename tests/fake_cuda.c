@@ -15,9 +15,10 @@ EXPORT fake_cuda fake_cuda_state = {
 };
 #define state fake_cuda_state
 
-/* Handles are only ever compared. */
-static char primary_contexts[FAKE_CUDA_MOST_DEVICES], module_handle, function_handle, stream_handle,
-    event_handle, graph_handle, replay_handle;
+/* Handles are only ever compared; a function's is its name. */
+static char primary_contexts[FAKE_CUDA_MOST_DEVICES], module_handle, stream_handle, event_handle,
+    graph_handle, replay_handle;
+static char function_names[256][sizeof state.last_kernel];
 
 EXPORT CUresult cuInit(unsigned flags)
 {
@@ -144,9 +145,15 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
 EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     (void)module;
-    (void)name;
-    *function = (CUfunction)&function_handle;
-    return CUDA_SUCCESS;
+    for (size_t i = 0; i < sizeof function_names / sizeof *function_names; i++) {
+        if (!function_names[i][0])
+            snprintf(function_names[i], sizeof *function_names, "%s", name);
+        if (strcmp(function_names[i], name) == 0) {
+            *function = (CUfunction)function_names[i];
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
@@ -177,11 +184,11 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunct
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                                  void **parameters, void **extra)
 {
-    (void)function;
     (void)parameters;
     (void)extra;
     state.launches++;
     state.last_launch = *config;
+    snprintf(state.last_kernel, sizeof state.last_kernel, "%s", (const char *)function);
     state.last_context = state.current;
     for (unsigned i = 0; i < config->numAttrs && i < 4; i++)
         state.last_attributes[i] = config->attrs[i];

@@ -28,6 +28,7 @@ typedef struct fake_cuda {
     int launches;
     int synchronisations;
     CUlaunchConfig last_launch;
+    char last_kernel[64];   /* of the last launch */
     CUcontext last_context; /* current at the last launch */
     CUlaunchAttribute last_attributes[4];
     CUcontext current;

@@ -124,7 +124,7 @@ static __device__ __forceinline__ work find_work(const sm90_args *args, int inde
     work w;
     w.is_last = 0;
     w.block_row = (args->tiles - 1 - (int)(rest / width)) * QUERY_TILE;
-    w.share = find_share(a, sequence / a->q_heads, sequence % a->q_heads);
+    w.share = find_share(a, sequence / args->head_groups, sequence % args->head_groups);
     w.limits = limits_of_rows(a, &w.share, w.block_row, QUERY_TILE);
     w.first_tile = w.limits.first / KV_TILE;
     w.end_tile = (w.limits.end + KV_TILE - 1) / KV_TILE;
@@ -185,11 +185,14 @@ static __device__ __forceinline__ void announce(const sm90_args *args, shared_ti
         return;
     }
     mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
+    const attention_args *a = &args->attention;
 #pragma unroll
-    for (int group = 0; group < CONSUMERS; group++)
-        load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM,
-                    w->share.q_first + w->block_row + group * GROUP_ROWS, w->share.head,
-                    args->attention.cu_q ? 0 : w->share.batch, &shared->q_full);
+    for (int group = 0; group < CONSUMERS; group++) {
+        const int row = row_of(a, w->block_row + group * GROUP_ROWS);
+        /* In its map heads come before rows: a box holds packed rows in their order. */
+        load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
+                    w->share.q_first + row, a->cu_q ? 0 : w->share.batch, &shared->q_full);
+    }
 }
 
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
@@ -522,6 +525,7 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
                                                    const float factor[LANE_ROWS])
 {
     const int batch = args->attention.cu_q ? 0 : share->batch;
+    const int row = share->q_first + row_of(&args->attention, warp_row);
 #pragma unroll
     for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
         element *place = shared->out[warp_id() - 4][panel % STAGED_PANELS];
@@ -531,8 +535,7 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
         fence_async();
         __syncwarp();
         if (lane_id() == 0) {
-            tensor_store(&args->out, place, panel * PANEL_DIMS, share->q_first + warp_row,
-                         share->head, batch);
+            tensor_store(&args->out, place, panel * PANEL_DIMS, share->head, row, batch);
             bulk_commit();
         }
     }
@@ -556,7 +559,7 @@ static __device__ __forceinline__ void finish(const sm90_args *args, const seque
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         const row_end end =
-            finish_row(a, softmax->max[r], quad_sum(softmax->sum[r]), share->head, 1);
+            finish_row(a, softmax->max[r], quad_sum(softmax->sum[r]), head_of(a, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
             store_lse(a, share, row, end.lse_log2);

@@ -1,9 +1,9 @@
 /* sm90.c: the host side of the sm_90 kernels: what they accept, which variant and how many blocks a
- * problem gets, the tensor maps, and the launches. */
+ * problem gets, and the launches. */
 #include "cuda/sm90/sm90.h"
 
 #include "cuda/sm80/plan.h"
-#include "cuda/sm90/sm90_args.h"
+#include "cuda/sm90/maps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,7 @@
 enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,    /* query rows of a warpgroup, and of a box of Q */
-    WARP_ROWS = 16,     /* of a warp, and of a box of out */
-    PANEL_DIMS = 64,    /* dims of a box */
+    TILE_ROWS = 128,    /* of most tiles of prefill.cu */
     PIECE = 64,         /* keys of a box of prefill.cu where there are features */
     LATENCY_KEYS = 384, /* that latency.cu wants */
     LONG_ROWS = 4096,   /* from so many keys on blocks that work longest are worth a thought */
@@ -29,45 +28,6 @@ typedef struct sm90_plan {
 
 /* ---- What is accepted ---- */
 
-/* A tensor map steps forward, by multiples of 16 bytes below 2^40. */
-static bool is_mapped(int64_t stride, int64_t size)
-{
-    return size <= 1 || (stride > 0 && stride < (int64_t)1 << 38);
-}
-
-static bool tensor_is_mapped(fc_strides s, int64_t rows, int64_t heads, int64_t batch)
-{
-    return is_mapped(s.row, rows) && is_mapped(s.head, heads) && is_mapped(s.batch, batch);
-}
-
-/* The tensors as their maps see them; pages take the place of the batch. */
-static int64_t rows_of_q(const fc_attention *p)
-{
-    return p->packed_q ? p->packed_q_rows : p->q_length;
-}
-
-static int64_t batch_of_q(const fc_attention *p)
-{
-    return p->packed_q ? 1 : p->batch;
-}
-
-static int64_t rows_of_kv(const fc_attention *p)
-{
-    return p->packed_kv ? p->packed_kv_rows : p->paged ? p->page_size : p->kv_length;
-}
-
-static int64_t batch_of_kv(const fc_attention *p)
-{
-    return p->packed_kv ? 1 : p->paged ? p->page_count : p->batch;
-}
-
-static bool inputs_are_mapped(const fc_attention *p)
-{
-    return tensor_is_mapped(p->q_strides, rows_of_q(p), p->q_heads, batch_of_q(p)) &&
-           tensor_is_mapped(p->k_strides, rows_of_kv(p), p->kv_heads, batch_of_kv(p)) &&
-           tensor_is_mapped(p->v_strides, rows_of_kv(p), p->kv_heads, batch_of_kv(p));
-}
-
 static const char *accepts_dims(const fc_attention *p, int64_t most)
 {
     if (p->head_dim > most || p->value_dim > most)
@@ -79,10 +39,10 @@ static const char *accepts_dims(const fc_attention *p, int64_t most)
 /* Blocks of latency.cu are counted in three ways, tiles of prefill.cu in one. */
 static const char *accepts_count(const fc_kernel *self, const fc_attention *p)
 {
-    enum { MOST_GRID_YZ = 65535, LEAST_TILE_ROWS = 128, MOST_TILES = 1 << 30 };
+    enum { MOST_GRID_YZ = 65535, MOST_TILES = 1 << 30 };
     if (self == &fc_sm90_latency && p->batch > MOST_GRID_YZ)
         return fc_refuse("batch = " I64 "; a grid has room for %d", p->batch, (int)MOST_GRID_YZ);
-    if (p->batch * p->q_heads > MOST_TILES / fc_divide_up(p->q_length + 1, LEAST_TILE_ROWS))
+    if (p->batch * p->q_heads > MOST_TILES / fc_divide_up(p->q_length + 1, TILE_ROWS))
         return "it counts up to 2^30 tiles of rows";
     return NULL;
 }
@@ -125,7 +85,7 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
         reason = accepts_count(self, p);
     if (!reason)
         reason = self == &fc_sm90_latency ? accepts_in_latency(p) : accepts_in_prefill(p);
-    if (!reason && (!fc_cuda_reads_in_chunks(p) || !inputs_are_mapped(p)))
+    if (!reason && (!fc_cuda_reads_in_chunks(p) || !fc_sm90_has_maps(p)))
         reason = "the strides of q, k or v are not positive multiples of 16 bytes";
     return reason;
 }
@@ -146,18 +106,26 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
            latency_tiles(p) <= context->cuda->multiprocessors;
 }
 
+/* Query heads of one KV head whose rows share a tile: all of them where those of one leave it
+ * mostly empty, and a box of 64 rows holds as many of each. */
+static int64_t packed_heads(const fc_attention *p)
+{
+    const int64_t group = p->q_heads / p->kv_heads;
+    const bool fits = group <= GROUP_ROWS && GROUP_ROWS % group == 0;
+    return fits && p->q_length < TILE_ROWS && !(p->batch_invariant && p->packed_q) ? group : 1;
+}
+
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
  * about the bits of others. */
 static bool prefill_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
-    enum { TILE_ROWS = 128 };
     (void)self;
     if (p->batch_invariant && p->packed_q)
         return true;
-    return p->q_length >= GROUP_ROWS &&
-           (p->batch_invariant ||
-            2 * p->batch * p->q_heads * fc_divide_up(p->q_length, TILE_ROWS) >=
-                context->cuda->multiprocessors);
+    const int64_t packed = packed_heads(p), rows = p->q_length * packed;
+    return rows >= GROUP_ROWS && (p->batch_invariant || 2 * p->batch * (p->q_heads / packed) *
+                                                                fc_divide_up(rows, TILE_ROWS) >=
+                                                            context->cuda->multiprocessors);
 }
 
 /* Whether rows see different keys. */
@@ -241,87 +209,15 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
                  fc_type_name(p->q_type));
 }
 
-/* ---- Tensor maps ---- */
-
-/* A tensor map has no empty axis. */
-static bool has_rows(const fc_attention *p)
-{
-    return p->batch > 0 && rows_of_q(p) > 0 && rows_of_kv(p) > 0 && batch_of_kv(p) > 0;
-}
-
-/* A tensor as boxes of PANEL_DIMS × box_rows. What lies outside reads as 0. The address comes with
- * the call. */
-static fc_status make_map(tensor_map *map, fc_type type, int64_t dims, int64_t rows, int64_t heads,
-                          int64_t batch, fc_strides strides, int box_rows)
-{
-    enum { ELEMENT_BYTES = 2, ANY_ADDRESS = 16, NO_STEP = 16 };
-    const int64_t steps[] = {rows > 1 ? strides.row * ELEMENT_BYTES : NO_STEP,
-                             heads > 1 ? strides.head * ELEMENT_BYTES : NO_STEP,
-                             batch > 1 ? strides.batch * ELEMENT_BYTES : NO_STEP};
-    const cuuint64_t sizes[] = {(cuuint64_t)dims, (cuuint64_t)rows, (cuuint64_t)heads,
-                                (cuuint64_t)batch};
-    const cuuint64_t step_bytes[] = {(cuuint64_t)steps[0], (cuuint64_t)steps[1],
-                                     (cuuint64_t)steps[2]};
-    const cuuint32_t box[] = {PANEL_DIMS, (cuuint32_t)box_rows, 1, 1};
-    const cuuint32_t element_steps[] = {1, 1, 1, 1};
-    return fc_cuda_check(
-        fc_cuda()->tensor_map_encode(
-            map,
-            type == FC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-            (void *)(uintptr_t)ANY_ADDRESS, sizes, step_bytes, box, element_steps,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        "making a tensor map");
-}
-
-static fc_status encode_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
-{
-    const fc_attention *p = &plan->problem;
-    if (!has_rows(p))
-        return FC_OK; /* sm_80 runs it */
-    const bool in_pieces = self == &fc_sm90_prefill && !is_plain(p);
-    const int keys = in_pieces ? PIECE : s->function->shape.kv_tile;
-    FC_TRY(make_map(&s->args.q, p->q_type, p->head_dim, rows_of_q(p), p->q_heads, batch_of_q(p),
-                    p->q_strides, GROUP_ROWS));
-    FC_TRY(make_map(&s->args.k, p->q_type, p->head_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
-                    p->k_strides, keys));
-    FC_TRY(make_map(&s->args.v, p->q_type, p->value_dim, rows_of_kv(p), p->kv_heads, batch_of_kv(p),
-                    p->v_strides, keys));
-    if (!s->args.stores_boxes)
-        return FC_OK;
-    return make_map(&s->args.out, p->q_type, p->value_dim, rows_of_q(p), p->q_heads, batch_of_q(p),
-                    p->out_strides, WARP_ROWS);
-}
-
-static fc_status make_maps(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
-{
-    bool pushed;
-    FC_TRY(fc_cuda_enter(plan->context->cuda, &pushed));
-    const fc_status status = encode_maps(self, plan, s);
-    fc_cuda_leave(pushed);
-    return status;
-}
-
-static fc_status place_maps(sm90_args *args, const fc_buffers *b)
-{
-    const fc_cuda_driver *cuda = fc_cuda();
-    FC_CUDA_TRY(cuda->tensor_map_replace(&args->q, (void *)(uintptr_t)b->q), "placing q");
-    FC_CUDA_TRY(cuda->tensor_map_replace(&args->k, (void *)(uintptr_t)b->k), "placing k");
-    FC_CUDA_TRY(cuda->tensor_map_replace(&args->v, (void *)(uintptr_t)b->v), "placing v");
-    if (args->stores_boxes)
-        FC_CUDA_TRY(cuda->tensor_map_replace(&args->out, b->out), "placing out");
-    return FC_OK;
-}
-
 /* ---- Plans ---- */
 
-/* Heads whose keys and values the L2 cache holds at once. */
-static int section_of(const fc_attention *p)
+/* Sequences whose keys and values the L2 cache holds at once. */
+static int section_of(const fc_attention *p, int sequences)
 {
     const int64_t kv_bytes = p->kv_length * (p->head_dim + p->value_dim) * 2;
-    const int64_t heads = SECTION_BYTES / (kv_bytes ? kv_bytes : 1) * (p->q_heads / p->kv_heads);
-    const int64_t most = p->batch * p->q_heads;
-    return (int)(heads < 1 ? 1 : heads > most ? most : heads);
+    const int64_t that_share = p->q_heads / p->kv_heads / packed_heads(p);
+    const int64_t held = SECTION_BYTES / (kv_bytes ? kv_bytes : 1) * that_share;
+    return (int)(held < 1 ? 1 : held > sequences ? sequences : held);
 }
 
 /* A block a multiprocessor, which takes tile after tile. Long rows of different lengths get a block
@@ -329,12 +225,13 @@ static int section_of(const fc_attention *p)
 static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    s->args.tiles = (int)fc_divide_up(p->q_length, s->function->shape.query_tile);
-    s->args.sequences = (int)(p->batch * p->q_heads);
-    s->args.section = section_of(p);
-    s->args.stores_boxes =
-        fc_cuda_writes_in_chunks(p) &&
-        tensor_is_mapped(p->out_strides, rows_of_q(p), p->q_heads, batch_of_q(p));
+    const int64_t packed = packed_heads(p);
+    s->args.attention.packed_heads = fc_cuda_divisor(packed);
+    s->args.tiles = (int)fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
+    s->args.head_groups = (int)(p->q_heads / packed);
+    s->args.sequences = (int)p->batch * s->args.head_groups;
+    s->args.section = section_of(p, s->args.sequences);
+    s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
     const int64_t tiles = (int64_t)s->args.tiles * s->args.sequences;
     const int64_t blocks = plan->context->cuda->multiprocessors;
     const bool one_each = tiles < blocks || (has_limits(p) && p->kv_length >= LONG_ROWS);
@@ -362,7 +259,9 @@ static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_p
         lay_out_latency(plan, s);
     else
         lay_out_prefill(plan, s);
-    return make_maps(self, plan, s);
+    const bool in_pieces = self == &fc_sm90_prefill && !is_plain(&plan->problem);
+    return fc_sm90_make_maps(plan, self == &fc_sm90_prefill,
+                             in_pieces ? PIECE : s->function->shape.kv_tile, &s->args);
 }
 
 static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prepared)
@@ -384,7 +283,7 @@ static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prep
 /* Tensor maps begin at multiples of 16 bytes, and plain stores have as many. */
 static bool can_map(const fc_attention *p, const fc_buffers *b)
 {
-    return has_rows(p) && fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) &&
+    return fc_sm90_has_rows(p) && fc_cuda_is_aligned(b->q) && fc_cuda_is_aligned(b->k) &&
            fc_cuda_is_aligned(b->v) && (!is_plain(p) || fc_cuda_is_aligned(b->out));
 }
 
@@ -407,7 +306,7 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     };
     bool pushed;
     FC_TRY(fc_cuda_enter(plan->context->cuda, &pushed));
-    fc_status status = place_maps(&args, b);
+    fc_status status = fc_sm90_place_maps(&args, b);
     if (status == FC_OK)
         status = fc_cuda_run(plan->context->cuda, &launch, stream);
     fc_cuda_leave(pushed);

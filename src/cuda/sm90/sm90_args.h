@@ -8,13 +8,15 @@ typedef CUtensorMap tensor_map;
 #endif
 
 typedef struct sm90_args {
-    tensor_map q, k, v, out; /* dim, row, head, batch; out for prefill.cu alone */
+    /* dim, row, head, batch; q and out of prefill.cu: dim, head, row, batch. */
+    tensor_map q, k, v, out;
     attention_args attention;
     int stores_boxes; /* 1: out's map is there */
     /* The order of prefill.cu's work. */
-    int tiles;     /* of the longest sequence's rows */
-    int sequences; /* batch × query heads */
-    int section;   /* sequences whose tiles are worked on together */
+    int tiles;       /* of the longest sequence's packed rows */
+    int head_groups; /* query heads, or groups of those that share a tile */
+    int sequences;   /* batch × head groups */
+    int section;     /* sequences whose tiles are worked on together */
 } sm90_args;
 
 #endif
