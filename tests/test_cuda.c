@@ -262,12 +262,12 @@ static void test_a_tensor_map_that_fails_is_reported(void **state)
 }
 
 /* 58 multiprocessors: 32 tiles of 128 rows leave none over, so that each tile gets a block; 64
- * tiles of 64 rows are more than half of them, so that no two blocks share keys. */
+ * tiles of 64 rows are more than half of them, so that no two blocks share keys, and 24 are not. */
 static void test_hopper_kernels_fill_the_gpu(void **state)
 {
     (void)state;
     fc_context *context;
-    const fc_attention p = mission();
+    fc_attention p = mission();
     const fc_buffers b = somewhere();
     open_hopper(&context, "sm90_prefill");
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
@@ -279,6 +279,12 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     assert_int_equal(fake->last_launch.gridDimX, 8);
     assert_int_equal(fake->last_launch.gridDimY, 8);
     assert_int_equal(fake->last_launch.numAttrs, 0);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_f16");
+    p.q_length = 192;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 6);
+    assert_int_equal(fake->last_launch.numAttrs, 1);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_pair_f16");
     fc_context_destroy(context);
 }
 
@@ -307,7 +313,7 @@ static void test_hopper_has_a_variant_for_every_feature(void **state)
     const fc_attention plain = mission();
     fc_attention p = plain;
     fc_buffers b = somewhere();
-    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_runs("sm90_prefill_d64_f16", &p, b);
     p.softcap = 30;
     assert_runs("sm90_prefill_d64_full_f16", &p, b);
     p = plain;
@@ -332,14 +338,13 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
         int64_t head_dim, value_dim, kv_length;
         const char *variant;
     } expected[] = {
-        {8, 64, 1024, "sm90_prefill_d64_long_f16"},
-        {72, 8, 4095, "sm90_prefill_d128_short_f16"},
-        {64, 128, 4096, "sm90_prefill_d128_long_f16"},
+        {8, 64, 1024, "sm90_prefill_d64_f16"},
+        {72, 8, 4095, "sm90_prefill_d128_f16"},
         {192, 128, 512, "sm90_prefill_d192_128_f16"},
         {136, 136, 512, "sm90_prefill_d192_f16"},
         {128, 192, 8192, "sm90_prefill_d192_f16"},
-        {200, 128, 512, "sm90_prefill_d256_short_f16"},
-        {128, 256, 1024, "sm90_prefill_d256_long_f16"},
+        {200, 128, 512, "sm90_prefill_d256_f16"},
+        {128, 256, 1024, "sm90_prefill_d256_f16"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         fc_attention p = mission();
@@ -348,6 +353,27 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
         p.kv_length = expected[i].kv_length;
         assert_runs(expected[i].variant, &p, somewhere());
     }
+}
+
+/* On 58 multiprocessors 32 sequences of 8 heads fill 14 rounds of wide tiles well, 8 not 4. */
+static void test_hopper_takes_wide_tiles_where_they_fit(void **state)
+{
+    (void)state;
+    fc_attention p = mission();
+    p.batch = 32;
+    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
+    p.batch = 8;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.batch_invariant = 1;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.kv_length = 1024;
+    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
+    p = mission();
+    p.batch = 32;
+    p.causal = 1;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.q_length = p.kv_length = 4096;
+    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
 }
 
 static void test_hopper_takes_pages_of_whole_boxes(void **state)
@@ -372,12 +398,13 @@ static void test_hopper_packs_sequences_without_looking_at_the_longest(void **st
     static const int32_t rows[2];
     fc_attention p = mission();
     fc_buffers b = somewhere();
+    p.batch = 32;
     p.packed_kv = 1;
     p.packed_kv_rows = p.kv_length = 4096;
     b.cu_kv = rows;
-    assert_runs("sm90_prefill_d64_long_f16", &p, b);
+    assert_runs("sm90_prefill_d64_wide_f16", &p, b);
     p.batch_invariant = 1;
-    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_runs("sm90_prefill_d64_f16", &p, b);
     assert_refuses("sm90_latency", &p, "a row's bits could depend on its neighbours");
 }
 
@@ -390,21 +417,21 @@ static void test_hopper_packs_heads_of_few_rows(void **state)
     fc_buffers b = somewhere();
     p.kv_heads = 2;
     p.q_length = 16;
-    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_runs("sm90_prefill_d64_f16", &p, b);
     assert_int_equal(fake->last_launch.gridDimX, 2);
     p.q_length = 128;
-    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_runs("sm90_prefill_d64_f16", &p, b);
     assert_int_equal(fake->last_launch.gridDimX, 8);
     p.q_length = p.packed_q_rows = 16;
     p.packed_q = p.batch_invariant = 1;
     b.cu_q = rows;
-    assert_runs("sm90_prefill_d64_short_f16", &p, b);
+    assert_runs("sm90_prefill_d64_f16", &p, b);
     assert_int_equal(fake->last_launch.gridDimX, 8);
     p = mission();
     p.q_heads = 6;
     p.kv_heads = 2;
     p.q_length = 16;
-    assert_runs("sm90_prefill_d64_short_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     assert_int_equal(fake->last_launch.gridDimX, 6);
 }
 
@@ -779,6 +806,7 @@ int main(void)
         TEST(test_hopper_kernels_fill_the_gpu),
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_a_variant_for_every_dim),
+        TEST(test_hopper_takes_wide_tiles_where_they_fit),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),
         TEST(test_hopper_packs_heads_of_few_rows),
