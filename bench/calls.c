@@ -3,6 +3,7 @@
 
 #include "bench.h"
 #include "core/internal.h"
+#include "cpu_floors.h"
 #include "tensors.h"
 
 #include <stdlib.h>
@@ -100,4 +101,24 @@ double peers_seconds(const peers_call *call, int direction)
             ? fc_plan_forward(call->plan, &call->buffers, NULL)
             : fc_plan_backward(call->plan, &call->buffers, &call->gradients, NULL);
     return status == FC_OK ? bench_now() - start : -1;
+}
+
+static double measure_machine(double (*measure)(const fc_context *context, double seconds))
+{
+    fc_context *context;
+    if (fc_context_create(NULL, &context) != FC_OK)
+        return 0;
+    const double speed = measure(context, 0.2);
+    fc_context_destroy(context);
+    return speed;
+}
+
+double peers_peak_flops(void)
+{
+    return measure_machine(lab_cpu_operations_a_second);
+}
+
+double peers_peak_bandwidth(void)
+{
+    return measure_machine(lab_cpu_bytes_a_second);
 }

@@ -43,7 +43,7 @@ typedef struct bench_report {
     fc_context *context;
     fc_direction direction;
     double seconds;
-    cli_roof roof; /* 0 on a CPU */
+    cli_roof roof; /* measured after the rows, when the clocks are warm */
     gpu_state before, after;
     size_t count;
     bench_row rows[SHAPE_COUNT];
@@ -190,9 +190,10 @@ static void print_text(const bench_report *report)
     }
     table_print(&table, stdout);
     print_notes(report);
-    char before[GPU_STATE_TEXT_BYTES], after[GPU_STATE_TEXT_BYTES];
+    char before[GPU_STATE_TEXT_BYTES], after[GPU_STATE_TEXT_BYTES], roof[CLI_ROOF_TEXT_BYTES];
+    printf("\nroof: %s\n", cli_roof_text(&report->roof, roof));
     if (report->context->cuda)
-        printf("\nbefore: %s\nafter: %s\n", gpu_state_text(&report->before, before),
+        printf("before: %s\nafter: %s\n", gpu_state_text(&report->before, before),
                gpu_state_text(&report->after, after));
 }
 
@@ -238,13 +239,11 @@ int cli_bench(const cli_arguments *arguments)
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
     report->context = cli_open_context(arguments, &arguments->context);
     bool ok = report->context != NULL;
-    fc_cuda_limits limits;
-    if (ok && report->context->cuda && fc_cuda_read_limits(report->context->cuda, &limits) == FC_OK)
-        report->roof = cli_roof_of(&limits);
     if (ok) {
         if (report->context->cuda)
             report->before = gpu_state_read(arguments->context.device_index);
         measure_all(arguments, report);
+        report->roof = cli_roof_measure(report->context);
         if (report->context->cuda)
             report->after = gpu_state_read(arguments->context.device_index);
         if (cli_wants_text(arguments))

@@ -174,7 +174,7 @@ static void add_row(text_table *table, const ladder_report *report, int index)
 
 static void print_text(const ladder_report *report)
 {
-    const cli_roof roof = cli_roof_of(&report->limits);
+    const cli_roof roof = cli_roof_by_clocks(&report->limits);
     char text[CLI_PROBLEM_TEXT_BYTES] = "";
     cli_problem_text(&report->rows[0].measurement.problem, text);
     printf("%s on %s: every rung checked against double precision, then timed\n"
@@ -193,7 +193,7 @@ static void print_text(const ladder_report *report)
 static void write_json(json_writer *json, const void *data)
 {
     const ladder_report *report = data;
-    const cli_roof roof = cli_roof_of(&report->limits);
+    const cli_roof roof = cli_roof_by_clocks(&report->limits);
     cli_json_result(json, "ladder");
     json_text(json, "device", report->device);
     json_integer(json, "driver", report->limits.driver_version);

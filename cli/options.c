@@ -186,6 +186,7 @@ const cli_option cli_options[] = {
      cli_set_switch, FIELD(calls)},
     {"show", NULL, "run nothing: say what FILE found, and why", CLI_TUNE, cli_set_switch,
      FIELD(show)},
+    {"list", NULL, "print the choices and run nothing", CLI_TUNE, cli_set_switch, FIELD(list)},
     {"svg", "FILE", "draw the times", CLI_LADDER, cli_set_text, FIELD(svg_path)},
     {"registers", "N", "hold every kernel to N registers in place of its own budget", CLI_RESOURCES,
      cli_set_rows, FIELD(most_registers)},

@@ -217,9 +217,13 @@ static void write_roofline(FILE *file, const json_value *result)
     if (count > 0) {
         page_figure_start(file);
         roofline_write(file, "Roofline", &roof, points, count);
-        page_figure_end(file, roof.tflops > 0
-                                  ? "Speed over intensity. The roof is what the device can do at "
-                                    "most; what counts as a byte is moved once."
+        page_figure_end(file, roof.tflops > 0 && json_is_true(result, "most_measured")
+                                  ? "Speed over intensity. The roof is what two kernels reached "
+                                    "on this device that do nothing but multiply, or read; what "
+                                    "counts as a byte is moved once."
+                              : roof.tflops > 0
+                                  ? "Speed over intensity. The roof is what the device's clocks "
+                                    "allow; what counts as a byte is moved once."
                                   : "Speed over intensity. The results do not say what this device "
                                     "can do at most, so that there is no roof.");
     }

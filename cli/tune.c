@@ -118,6 +118,21 @@ static bool run_search(tune_search *search)
     return true;
 }
 
+static bool list_choices(tune_search *search)
+{
+    if (!tune_look(search) || !tune_make_candidates(search))
+        return false;
+    printf("%s: %d candidates beside it as built\n",
+           search->variant[0] ? search->variant : search->problem_text, search->count - 1);
+    for (int axis = 0; axis < search->axis_count; axis++) {
+        printf("  %-16s", search->axes[axis].name);
+        for (int value = 0; value < search->axes[axis].count; value++)
+            printf(" %s", search->axes[axis].values[value]);
+        printf("\n");
+    }
+    return true;
+}
+
 int cli_tune(const cli_arguments *arguments)
 {
     tune_search *search = cli_allocate(sizeof *search);
@@ -137,6 +152,8 @@ int cli_tune(const cli_arguments *arguments)
         ok = ok && tune_load(search);
         if (ok)
             tune_show(search);
+    } else if (arguments->list) {
+        ok = ok && list_choices(search);
     } else {
         ok = ok && run_search(search);
     }

@@ -17,6 +17,8 @@ static const struct {
      "WARPS=4,8 ROW_GROUPS=1,2 KV_TILE=32,64,128 STAGES=2,3 RESIDENT_BLOCKS=1,2"},
     {"sm80/latency.cu", "WARPS=4,8 ROW_GROUPS=1,2 WARP_KEYS=32,64 SLOT_KEYS=16,32,64 SLOTS=2,3,5 "
                         "RESIDENT_BLOCKS=1,2"},
+    {"sm90/prefill.cu", "KV_TILE=64,80,96,128,176,192 CONSUMERS=2,3 STAGES=2,3 PING_PONG=0,1"},
+    {"sm90/latency.cu", "KV_TILE=64,128,256 GROUP_KEYS=16,32,64 PIECE=64,128 STAGES=1,2,3"},
     {"ladder/registers.cu", "KV_TILE=32,64,128"},
     {"ladder/double_buffer.cu", "KV_TILE=32,64,128"},
     {"ladder/three_stages.cu", "KV_TILE=32,64,128 STAGES=2,3,4"},
@@ -75,16 +77,16 @@ static bool add_axes(tune_search *search, const char *words)
 static bool add_kernel_axes(tune_search *search)
 {
     const fc_cuda_variant *variant = fc_cuda_find_variant(search->variant);
-    const char *given = search->arguments->macro;
+    const char *axes = search->arguments->macro;
     const jit_source own = tune_own_source(search);
-    for (size_t i = 0; given == NULL && i < sizeof spaces / sizeof spaces[0]; i++)
+    for (size_t i = 0; axes == NULL && i < sizeof spaces / sizeof spaces[0]; i++)
         if (strcmp(spaces[i].file, variant->file) == 0)
-            return add_axes(search, spaces[i].axes);
-    if (given == NULL)
+            axes = spaces[i].axes;
+    if (axes == NULL)
         return cli_refuse("no choices are listed for %s; name them: --macro 'KV_TILE=32,64 "
                           "STAGES=2,3'",
                           variant->file);
-    if (!add_axes(search, given))
+    if (!add_axes(search, axes))
         return false;
     for (int i = 0; i < search->axis_count; i++)
         if (!fc_rebuild_knows(variant, search->axes[i].name, &own))

@@ -52,7 +52,9 @@ const cli_verb cli_verbs[] = {
             "and "
             "how far the first, second and last third of them lie apart (spread). A kernel is "
             "timed on a shape only after its result there was right, and what the timed calls "
-            "left is compared with a call that was not timed. Give a shape with "
+            "left is compared with a call that was not timed. The roof is measured "
+            "too: what the device reaches when it does nothing but multiply, or read. Give a shape "
+            "with "
             "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
             "which those are left out that would take too long.",
         .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json",

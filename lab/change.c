@@ -26,14 +26,28 @@ static bool is_floating(fc_type type)
     return type == FC_F64 || type == FC_F32 || type == FC_F16 || type == FC_BF16;
 }
 
-static bool doubles_exactly(const lab_tensors *t)
+/* What becomes of every element of a tensor. */
+typedef struct element_change {
+    lab_tensor tensor;
+    double factor, addend;
+} element_change;
+
+static const element_change doubling = {LAB_V, 2, 0}, halving = {LAB_V, 0.5, 0};
+static const element_change shifting = {LAB_K, 1, LAB_KEY_SHIFT},
+                            shifting_back = {LAB_K, 1, -LAB_KEY_SHIFT};
+
+static bool is_exact(const lab_tensors *t, element_change change)
 {
-    const lab_buffer *v = &t->buffer[LAB_V];
-    uint8_t *marks = mark_elements(t, LAB_V);
+    const lab_buffer *buffer = &t->buffer[change.tensor];
+    uint8_t *marks = mark_elements(t, change.tensor);
     bool exact = true;
-    for (int64_t i = 0; exact && i < v->elements; i++) {
-        const double value = marks[i] ? fc_load(v->type, lab_elements(v), i) : 0;
-        exact = !isfinite(value) || lab_round(v->type, 2 * value) == 2 * value;
+    for (int64_t i = 0; exact && i < buffer->elements; i++) {
+        if (!marks[i])
+            continue;
+        const double value = fc_load(buffer->type, lab_elements(buffer), i);
+        const double changed = change.factor * value + change.addend;
+        exact = !isfinite(value) || (lab_round(buffer->type, changed) == changed &&
+                                     (changed - change.addend) / change.factor == value);
     }
     free(marks);
     return exact;
@@ -46,24 +60,22 @@ static bool ignores_order(const fc_attention *p)
            p->dropout_p == 0 && !p->paged;
 }
 
+/* A sink stays where it is when the scores move, and the soft-cap bends the move. */
+static bool ignores_shift(const fc_attention *p)
+{
+    return p->softcap == 0 && !p->has_sinks;
+}
+
 /* Instructions may take subnormal numbers for 0, so that twice one is more than twice nothing. */
 bool lab_change_applies(const lab_tensors *t, lab_change change)
 {
     if (!is_floating(t->buffer[LAB_V].type) || !is_floating(t->buffer[LAB_K].type))
         return false;
     if (change == LAB_DOUBLE_V)
-        return t->of.values != CASE_SUBNORMAL && doubles_exactly(t);
+        return t->of.values != CASE_SUBNORMAL && is_exact(t, doubling);
+    if (change == LAB_SHIFT_KEYS)
+        return ignores_shift(&t->problem) && is_exact(t, shifting);
     return ignores_order(&t->problem) && t->of.layout != CASE_REPEATED;
-}
-
-static void scale_values(lab_tensors *t, double factor)
-{
-    const lab_buffer *v = &t->buffer[LAB_V];
-    uint8_t *marks = mark_elements(t, LAB_V);
-    for (int64_t i = 0; i < v->elements; i++)
-        if (marks[i])
-            fc_store(v->type, lab_elements(v), i, factor * fc_load(v->type, lab_elements(v), i));
-    free(marks);
 }
 
 static void swap_elements(const lab_buffer *buffer, int64_t left, int64_t right)
@@ -94,12 +106,21 @@ static fc_status upload(lab_tensors *t, lab_tensor tensor)
                             lab_buffer_bytes(buffer));
 }
 
-static fc_status apply(lab_tensors *t, lab_change change, double factor)
+static fc_status change_elements(lab_tensors *t, element_change change)
 {
-    if (change == LAB_DOUBLE_V) {
-        scale_values(t, factor);
-        return upload(t, LAB_V);
-    }
+    const lab_buffer *buffer = &t->buffer[change.tensor];
+    uint8_t *marks = mark_elements(t, change.tensor);
+    for (int64_t i = 0; i < buffer->elements; i++)
+        if (marks[i])
+            fc_store(buffer->type, lab_elements(buffer), i,
+                     change.factor * fc_load(buffer->type, lab_elements(buffer), i) +
+                         change.addend);
+    free(marks);
+    return upload(t, change.tensor);
+}
+
+static fc_status reverse_keys(lab_tensors *t)
+{
     reverse_rows(t, LAB_K);
     reverse_rows(t, LAB_V);
     const fc_status status = upload(t, LAB_K);
@@ -108,10 +129,18 @@ static fc_status apply(lab_tensors *t, lab_change change, double factor)
 
 fc_status lab_change_make(lab_tensors *t, lab_change change)
 {
-    return apply(t, change, 2);
+    switch (change) {
+    case LAB_DOUBLE_V: return change_elements(t, doubling);
+    case LAB_SHIFT_KEYS: return change_elements(t, shifting);
+    default: return reverse_keys(t);
+    }
 }
 
 fc_status lab_change_undo(lab_tensors *t, lab_change change)
 {
-    return apply(t, change, 0.5);
+    switch (change) {
+    case LAB_DOUBLE_V: return change_elements(t, halving);
+    case LAB_SHIFT_KEYS: return change_elements(t, shifting_back);
+    default: return reverse_keys(t);
+    }
 }

@@ -8,8 +8,14 @@
 
 typedef enum lab_change {
     LAB_DOUBLE_V,    /* out doubles to the bit, lse stays: the output is linear in V */
+    LAB_SHIFT_KEYS,  /* every key grows by the same vector: a row's scores all grow by the same, and
+                        out stays, but for rounding */
     LAB_REVERSE_KEYS /* the last key and its value come first: out and lse stay, but for rounding */
 } lab_change;
+
+/* What LAB_SHIFT_KEYS adds to every element of a key. Multiples of 1/2 up to 4 take it exactly in
+ * every type of 16 bits; a score moves by a few units up or down, row by row. */
+enum { LAB_KEY_SHIFT = 4 };
 
 /* Whether that holds for the case, and can be undone without loss. */
 bool lab_change_applies(const lab_tensors *tensors, lab_change change);

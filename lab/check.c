@@ -5,9 +5,8 @@
 #include "change.h"
 #include "core/internal.h"
 #include "cuda/services.h"
+#include "expect.h"
 #include "run.h"
-#include "truth.h"
-#include "unfused.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -135,54 +134,6 @@ static bool run_alone(checking *c)
     return true;
 }
 
-typedef struct expectation {
-    lab_results truth;
-    lab_results unfused; /* in the case's own type */
-    lab_results witness; /* in double */
-    double largest_score;
-} expectation;
-
-static fc_status expect_sequence(const lab_tensors *t, int64_t b, fc_context *reference,
-                                 expectation *e)
-{
-    const unfused_precision wide = {FC_F64, FC_F64, FC_F64};
-    lab_sequence s;
-    lab_sequence_result part[3];
-    lab_sequence_read(t, b, &s);
-    for (int i = 0; i < 3; i++)
-        lab_sequence_result_make(&t->problem, &s, &part[i]);
-    const fc_status status = lab_truth(reference, &t->problem, &s, &part[0]);
-    unfused(&t->problem, &s, unfused_precision_of(&t->problem), &part[1], &e->largest_score);
-    unfused(&t->problem, &s, wide, &part[2], &e->largest_score);
-    lab_results_add(t, &s, &part[0], &e->truth);
-    lab_results_add(t, &s, &part[1], &e->unfused);
-    lab_results_add(t, &s, &part[2], &e->witness);
-    for (int i = 0; i < 3; i++)
-        lab_sequence_result_free(&part[i]);
-    lab_sequence_free(&s);
-    return status;
-}
-
-static bool expect(checking *c, expectation *e)
-{
-    const lab_tensors *t = c->tensors;
-    lab_results_make(t, &e->truth);
-    lab_results_make(t, &e->unfused);
-    lab_results_make(t, &e->witness);
-    fc_context *reference;
-    fc_status status = lab_truth_context(&reference);
-    if (status != FC_OK)
-        return failed(c, "%s", fc_last_error());
-    for (int64_t b = 0; b < t->problem.batch && status == FC_OK; b++)
-        status = expect_sequence(t, b, reference, e);
-    char reason[256];
-    bool ok = status == FC_OK || failed(c, "%s", fc_last_error());
-    if (ok && !compare_witness(t, &e->truth, &e->witness, e->largest_score, reason))
-        ok = failed(c, "%s", reason);
-    fc_context_destroy(reference);
-    return ok;
-}
-
 static void note_errors(check_result *result, lab_tensor tensor, const compare_report *report)
 {
     if (tensor == LAB_OUT) {
@@ -201,35 +152,29 @@ static void note_errors(check_result *result, lab_tensor tensor, const compare_r
     }
 }
 
-static double tolerance_of(const checking *c, lab_tensor tensor, const expectation *e)
-{
-    return compare_tolerance(c->tensors, tensor, &e->truth, &e->unfused, e->largest_score);
-}
-
 /* A run that has nothing but to be right. */
-static bool compare_run(checking *c, const lab_run *run, lab_tensor tensor, const expectation *e,
-                        const char *when)
+static bool compare_run(checking *c, const lab_run *run, lab_tensor tensor,
+                        const lab_expectation *e, double tolerance, const char *when)
 {
     compare_report report;
     if (!run->image[tensor])
         return true;
-    compare_tensor(c->tensors, tensor, run->image[tensor], &e->truth, tolerance_of(c, tensor, e),
-                   &report);
+    compare_tensor(c->tensors, tensor, run->image[tensor], &e->truth, tolerance, &report);
     return !report.reason[0] || failed(c, "%s: %s", when, report.reason);
 }
 
-static bool compare_all(checking *c, const expectation *e)
+static bool compare_all(checking *c, const lab_expectation *e)
 {
     compare_report report;
     for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++) {
         if (!c->first.image[tensor])
             continue;
-        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth,
-                       tolerance_of(c, tensor, e), &report);
+        const double tolerance = lab_tolerance(c->tensors, tensor, e);
+        compare_tensor(c->tensors, tensor, c->first.image[tensor], &e->truth, tolerance, &report);
         note_errors(c->result, tensor, &report);
         if (report.reason[0])
             return failed(c, "%s", report.reason);
-        if (!compare_run(c, &c->alone, tensor, e, "alone in the batch"))
+        if (!compare_run(c, &c->alone, tensor, e, tolerance, "alone in the batch"))
             return false;
     }
     return true;
@@ -267,24 +212,48 @@ static bool doubles_with_values(checking *c)
     return ok;
 }
 
-static bool ignores_order_of_keys(checking *c, const expectation *e)
+static bool ignores_order_of_keys(checking *c, const lab_expectation *e)
 {
     lab_run reversed = {0};
     bool ok = run_changed(c, LAB_REVERSE_KEYS, &reversed);
     for (lab_tensor tensor = LAB_OUT; ok && tensor <= LAB_LSE; tensor++)
-        ok = compare_run(c, &reversed, tensor, e, "with the keys in another order");
+        ok = compare_run(c, &reversed, tensor, e, lab_tolerance(c->tensors, tensor, e),
+                         "with the keys in another order");
     lab_run_free(&reversed);
     return ok;
 }
 
-static bool follows_changes(checking *c, const expectation *e)
+static bool ignores_shift_of_keys(checking *c, const lab_expectation *e)
+{
+    lab_run shifted = {0};
+    const bool ok = run_changed(c, LAB_SHIFT_KEYS, &shifted) &&
+                    compare_run(c, &shifted, LAB_OUT, e, lab_shifted_tolerance(c->tensors, e),
+                                "with the same vector added to every key");
+    lab_run_free(&shifted);
+    return ok;
+}
+
+static bool follows_changes(checking *c, const lab_expectation *e)
 {
     const fc_context *context = c->target->context;
     if (context->cuda && fc_cuda_emulator())
         return true;
     if (lab_change_applies(c->tensors, LAB_DOUBLE_V) && !doubles_with_values(c))
         return false;
+    if (lab_change_applies(c->tensors, LAB_SHIFT_KEYS) && !ignores_shift_of_keys(c, e))
+        return false;
     return !lab_change_applies(c->tensors, LAB_REVERSE_KEYS) || ignores_order_of_keys(c, e);
+}
+
+static void compare_with_truth(checking *c)
+{
+    lab_expectation e;
+    char reason[256];
+    if (!lab_expect(c->tensors, &e, reason))
+        failed(c, "%s", reason);
+    else if (compare_all(c, &e))
+        follows_changes(c, &e);
+    lab_expectation_free(&e);
 }
 
 /* Where no kernel has a backward direction, the forward one is all there is to check. */
@@ -308,13 +277,8 @@ void check_case_on(const check_target *target, const fc_case *of, check_result *
     if (lab_tensors_create(&possible, &target->memory, &tensors) != FC_OK) {
         failed(&c, "no memory for the tensors of the case");
     } else {
-        expectation e = {0};
-        if (run_first(&c) && run_again(&c) && run_alone(&c) && expect(&c, &e) &&
-            compare_all(&c, &e))
-            follows_changes(&c, &e);
-        lab_results_free(&e.truth);
-        lab_results_free(&e.unfused);
-        lab_results_free(&e.witness);
+        if (run_first(&c) && run_again(&c) && run_alone(&c))
+            compare_with_truth(&c);
         lab_run_free(&c.first);
         lab_run_free(&c.alone);
         lab_tensors_destroy(&tensors);

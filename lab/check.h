@@ -4,12 +4,13 @@
  * then on every sequence alone. Only then is the truth computed, and afterwards the kernel runs on
  * inputs that were changed where they lie. What is looked at:
  *   - nothing but the outputs is written: inputs, guards, gaps between rows, workspace guards;
+ *   - nothing is written once the call has returned, or of a GPU once its stream has come so far;
  *   - every element of the outputs is written, and within its tolerance of the truth (compare.h);
  *   - the bits do not change from run to run, nor with the number of threads; with batch_invariant
  *     nor when the sequence stands alone;
  *   - changed inputs change the output as they must (change.h): twice the values give twice the
- *     output, to the bit; keys in another order the same output. Not on the emulator, where a run
- *     takes seconds. */
+ *     output, to the bit; the same vector added to every key, or keys in another order, the same
+ *     output. Not on the emulator, where a run takes seconds. */
 #ifndef LAB_CHECK_H
 #define LAB_CHECK_H
 

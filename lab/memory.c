@@ -45,6 +45,12 @@ static fc_status host_download(void *user, void *host, const void *memory, size_
     return FC_OK;
 }
 
+static fc_status host_settle(void *user)
+{
+    (void)user;
+    return FC_OK;
+}
+
 static void host_fence(void *user, void *memory, size_t bytes, bool closed)
 {
     (void)user;
@@ -63,6 +69,7 @@ const lab_memory lab_host_memory = {
     .release = host_release,
     .upload = host_upload,
     .download = host_download,
+    .settle = host_settle,
     .fence = host_fence,
 };
 
@@ -87,6 +94,11 @@ static fc_status cuda_download(void *user, void *host, const void *memory, size_
     return fc_cuda_download(user, host, memory, bytes);
 }
 
+static fc_status cuda_settle(void *user)
+{
+    return fc_cuda_settle(user);
+}
+
 /* A GPU can't; the emulator can. */
 static void cuda_fence(void *user, void *memory, size_t bytes, bool closed)
 {
@@ -106,6 +118,7 @@ lab_memory lab_memory_of(const fc_context *context)
         .release = cuda_release,
         .upload = cuda_upload,
         .download = cuda_download,
+        .settle = cuda_settle,
         .fence = cuda_fence,
     };
 }

@@ -1,4 +1,4 @@
-/* memory.h: the memory a kernel works in, behind four functions, so that the same checks run on
+/* memory.h: the memory a kernel works in, behind a few functions, so that the same checks run on
  * the memory of any device. */
 #ifndef LAB_MEMORY_H
 #define LAB_MEMORY_H
@@ -14,6 +14,8 @@ typedef struct lab_memory {
     void (*release)(void *user, void *memory);
     fc_status (*upload)(void *user, void *memory, const void *host, size_t bytes);
     fc_status (*download)(void *user, void *host, const void *memory, size_t bytes);
+    /* Waits for everything that was started on the device, also what no call or copy waits for. */
+    fc_status (*settle)(void *user);
     /* Makes a range inaccessible or accessible again, as far as the memory can. */
     void (*fence)(void *user, void *memory, size_t bytes, bool closed);
 } lab_memory;

@@ -23,6 +23,11 @@ static bool library_failed(lab_run *run, fc_status status, const char *call)
     return wrong(run, "%s gave %s: %s", call, fc_status_name(status), fc_last_error());
 }
 
+static const char *call_name(fc_direction direction)
+{
+    return direction == FC_FORWARD ? "the forward call" : "the backward call";
+}
+
 static void fence_inputs(const lab_run *run, bool closed)
 {
     const lab_memory *memory = &run->target->memory;
@@ -56,17 +61,51 @@ static uint8_t *download(lab_run *run, const void *memory, size_t bytes)
     return NULL;
 }
 
-static bool download_output(lab_run *run, lab_tensor tensor)
+static bool is_run_output(const lab_run *run, lab_tensor tensor)
 {
-    const lab_buffer *buffer = &run->tensors->buffer[tensor];
-    if (!buffer->name)
-        return true;
-    free(run->image[tensor]);
-    run->image[tensor] = download(run, buffer->memory, lab_buffer_bytes(buffer));
-    return run->image[tensor] != NULL;
+    return run->tensors->buffer[tensor].name &&
+           ((!run->each_alone && !run->forward_only) || tensor <= LAB_LSE);
 }
 
-/* A workspace of exactly the size asked for, between guards. */
+static bool still_holds(lab_run *run, lab_tensor tensor, const uint8_t *expected)
+{
+    const lab_buffer *buffer = &run->tensors->buffer[tensor];
+    const size_t bytes = lab_buffer_bytes(buffer);
+    uint8_t *image = download(run, buffer->memory, bytes);
+    const bool same = image && memcmp(image, expected, bytes) == 0;
+    free(image);
+    return same;
+}
+
+/* Copies what the call has just written. A CPU has written it when the call returns, a GPU before
+ * whatever comes next in its stream, as the copy does. What another thread or stream writes after
+ * that shows in a second look. */
+static bool read_outputs(lab_run *run, fc_direction direction)
+{
+    const lab_memory *memory = &run->target->memory;
+    const lab_tensor first = direction == FC_FORWARD ? LAB_OUT : LAB_DQ;
+    const lab_tensor last = direction == FC_FORWARD ? LAB_LSE : LAB_DSINKS;
+    for (lab_tensor tensor = first; tensor <= last; tensor++) {
+        const lab_buffer *buffer = &run->tensors->buffer[tensor];
+        if (!is_run_output(run, tensor))
+            continue;
+        free(run->image[tensor]);
+        run->image[tensor] = download(run, buffer->memory, lab_buffer_bytes(buffer));
+        if (!run->image[tensor])
+            return false;
+    }
+    const fc_status status = memory->settle(memory->user);
+    if (status != FC_OK)
+        return library_failed(run, status, "waiting for the device");
+    for (lab_tensor tensor = first; tensor <= last; tensor++)
+        if (is_run_output(run, tensor) && !still_holds(run, tensor, run->image[tensor]))
+            return wrong(run, "%s was written after %s had returned",
+                         run->tensors->buffer[tensor].name, call_name(direction));
+    return true;
+}
+
+/* A workspace of exactly the size asked for, between guards. The outputs are read before it is
+ * released, which would wait for all work of a GPU. */
 static bool with_workspace(lab_run *run, const fc_plan *plan, fc_direction direction,
                            const fc_attention *problem, fc_buffers buffers,
                            const fc_gradients *gradients)
@@ -88,9 +127,8 @@ static bool with_workspace(lab_run *run, const fc_plan *plan, fc_direction direc
                 ? target->forward(target->user, run->context, problem, plan, &buffers)
                 : target->backward(target->user, run->context, problem, plan, &buffers, gradients);
         fence_inputs(run, false);
-        ok = status == FC_OK ||
-             library_failed(run, status,
-                            direction == FC_FORWARD ? "the forward call" : "the backward call");
+        ok = status == FC_OK || library_failed(run, status, call_name(direction));
+        ok = ok && read_outputs(run, direction);
     }
     uint8_t *image = ok ? download(run, workspace, bytes) : NULL;
     memory->release(memory->user, workspace);
@@ -109,15 +147,10 @@ static bool run_backward(lab_run *run, const fc_plan *plan, const fc_buffers *bu
     const fc_gradients gradients = lab_tensors_gradients(t);
     if (!with_workspace(run, plan, FC_BACKWARD, &t->of.problem, *buffers, &gradients))
         return false;
-    for (lab_tensor tensor = LAB_OUT; tensor <= LAB_LSE; tensor++) {
-        const lab_buffer *buffer = &t->buffer[tensor];
-        const size_t bytes = lab_buffer_bytes(buffer);
-        uint8_t *image = download(run, buffer->memory, bytes);
-        const bool same = image && memcmp(image, run->image[tensor], bytes) == 0;
-        free(image);
-        if (!same)
-            return wrong(run, "the backward call changed %s, which it only reads", buffer->name);
-    }
+    for (lab_tensor tensor = LAB_OUT; tensor <= LAB_LSE; tensor++)
+        if (!still_holds(run, tensor, run->image[tensor]))
+            return wrong(run, "the backward call changed %s, which it only reads",
+                         t->buffer[tensor].name);
     return true;
 }
 
@@ -132,8 +165,7 @@ static bool run_batch(lab_run *run)
     run->kernel = fc_plan_kernel(plan, FC_FORWARD);
     const bool backward = t->of.backward && !run->forward_only;
     run->backward_kernel = backward ? fc_plan_kernel(plan, FC_BACKWARD) : NULL;
-    bool ok = with_workspace(run, plan, FC_FORWARD, &t->of.problem, buffers, NULL) &&
-              download_output(run, LAB_OUT) && download_output(run, LAB_LSE);
+    bool ok = with_workspace(run, plan, FC_FORWARD, &t->of.problem, buffers, NULL);
     if (ok && backward)
         ok = run_backward(run, plan, &buffers);
     fc_plan_destroy(plan);
@@ -178,11 +210,7 @@ static bool inputs_unchanged(lab_run *run)
         const lab_buffer *buffer = &run->tensors->buffer[tensor];
         if (!buffer->name || buffer->borrowed)
             continue;
-        const size_t bytes = lab_buffer_bytes(buffer);
-        uint8_t *image = download(run, buffer->memory, bytes);
-        const bool same = image && memcmp(image, buffer->image, bytes) == 0;
-        free(image);
-        if (!same)
+        if (!still_holds(run, tensor, buffer->image))
             return wrong(run, "the input %s was changed", buffer->name);
     }
     return true;
@@ -224,12 +252,6 @@ static bool output_in_bounds(lab_run *run, lab_tensor tensor)
     return ok;
 }
 
-static bool is_run_output(const lab_run *run, lab_tensor tensor)
-{
-    return run->tensors->buffer[tensor].name &&
-           ((!run->each_alone && !run->forward_only) || tensor <= LAB_LSE);
-}
-
 bool lab_run_guarded(lab_run *run)
 {
     for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++) {
@@ -241,8 +263,7 @@ bool lab_run_guarded(lab_run *run)
     if (!(run->each_alone ? run_each_alone(run) : run_batch(run)))
         return false;
     for (lab_tensor tensor = LAB_OUT; tensor < LAB_TENSOR_COUNT; tensor++)
-        if (is_run_output(run, tensor) &&
-            (!download_output(run, tensor) || !output_in_bounds(run, tensor)))
+        if (is_run_output(run, tensor) && !output_in_bounds(run, tensor))
             return false;
     return inputs_unchanged(run);
 }

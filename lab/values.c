@@ -94,6 +94,7 @@ double lab_value(const lab_tensors *t, lab_tensor tensor, lab_place place)
     case CASE_CONSTANT: return 0.5;
     case CASE_ONE_HOT:
         return scores ? (place.dim == place.row % t->problem.head_dim ? 12 : 0) : noise;
+    case CASE_COARSE: return tensor == LAB_K ? round(2 * noise) / 2 : noise;
     case CASE_HEAVY: return heavy_tailed(place_hash(t, tensor, place), noise);
     case CASE_OFFSET: return scores ? 4 + noise : 64 + noise;
     default: return strange_value(t, tensor, place, noise);

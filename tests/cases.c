@@ -53,6 +53,19 @@ static void add_features_alone(void)
         }
 }
 
+/* Keys that can be shifted without rounding, beside everything that a shift must not disturb. */
+static void add_features_with_coarse_keys(void)
+{
+    for (size_t i = 0; i < case_feature_count; i++) {
+        case_draft d = draft_make("shifted", 2, 2, 18, 70, 64);
+        case_features[i].apply(&d);
+        d.c.values = CASE_COARSE;
+        d.c.seed = 4;
+        draft_name(&d, "coarse_keys-%s", case_features[i].name);
+        case_add(&d);
+    }
+}
+
 static const case_feature *find_feature(const char *name)
 {
     for (size_t i = 0; i < case_feature_count; i++)
@@ -123,6 +136,7 @@ static void make_list(void)
     case_add_shapes();
     case_add_kinds();
     add_features_alone();
+    add_features_with_coarse_keys();
     add_pairs();
     add_features_in_tiles();
     fc_context_destroy(list.context);

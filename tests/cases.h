@@ -19,8 +19,9 @@ typedef enum case_values {
     CASE_CONSTANT,  /* all elements equal */
     CASE_ONE_HOT,   /* unit vectors: each row picks the keys with its own */
     CASE_OFFSET,    /* unit normal around a large mean */
-    CASE_HEAVY,     /* heavy-tailed: one element in a hundred is beyond ±10, up to ±200 */
-    CASE_NAN_KEY,   /* one NaN in the middle key of sequence 0, KV head 0 */
+    CASE_COARSE,  /* unit normal, the keys multiples of 1/2: most types can add 4 to them exactly */
+    CASE_HEAVY,   /* heavy-tailed: one element in a hundred is beyond ±10, up to ±200 */
+    CASE_NAN_KEY, /* one NaN in the middle key of sequence 0, KV head 0 */
     CASE_NAN_VALUE,
     CASE_INF_VALUE
 } case_values;

@@ -264,6 +264,18 @@ class BenchTest(CliTest):
             row["gigabytes_per_second"], moved / row["p50_us"] * 1e-3, delta=moved * 1e-9
         )
 
+    def test_the_roof_is_measured(self):
+        words = ["--shape", "1,2,256,64", "--type", "f32", "--seconds", "0.2"]
+        text = self.succeed("bench", *words)
+        self.assertRegex(text, r"roof: [\d.]+ TFLOP/s, [\d.]+ GB/s read, measured on this device\n")
+        report = json.loads(self.succeed("bench", *words, "--json"))
+        (row,) = report["rows"]
+        self.assertIs(report["most_measured"], True)
+        by_products = row["operations"] / report["most_tflops"] * 1e-6
+        by_memory = row["bytes"] / report["most_gigabytes_per_second"] * 1e-3
+        self.assertAlmostEqual(row["part_of_roof"], max(by_products, by_memory) / row["p50_us"], delta=1e-5)
+        self.assertGreater(row["part_of_roof"], 0)
+
     def test_gradients(self):
         words = [*SMALL, "--backward", "--kernel", "cpu_plain_backward"]
         self.assertIn("whole backward calls", self.succeed("bench", *words))

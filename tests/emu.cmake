@@ -59,6 +59,11 @@ add_test(
             $<TARGET_FILE:flashcore>)
 set_tests_properties(emu_check PROPERTIES PROCESSORS 2 LABELS slow)
 
+fc_add_cuda_test(floor_kernels)
+target_include_directories(test_floor_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+add_test(NAME floor_kernels COMMAND test_floor_kernels)
+set_tests_properties(floor_kernels PROPERTIES ENVIRONMENT "${emu_environment}")
+
 # 4. What they cost.
 add_test(
     NAME emu_counts

@@ -343,6 +343,12 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
     return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuCtxSynchronize(void)
+{
+    state.synchronisations++;
+    return CUDA_SUCCESS;
+}
+
 /* Newer headers give the name a suffix; the library asks for the plain one. */
 #undef cuEventElapsedTime
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent stop);

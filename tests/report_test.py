@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from cli_tools import WITH_LEAKS, flashcore
-from report_tools import RUNGS, write_results
+from report_tools import RUNGS, recorded_bench, write_results
 
 VOID = {"meta", "link"}
 
@@ -109,6 +109,13 @@ class ReportTest(unittest.TestCase):
         by_memory = 3e11 / 818e-6 / (4800e9 * 3e11 / 3e9)
         for text in (f"1  mission: {100 * by_arithmetic:.0f} %", f"2  slow: {100 * by_memory:.0f} %"):
             self.shows(f"{text} of the roof")
+        self.assertIn("The roof is what two kernels reached on this device", " ".join(self.page.texts))
+
+    def test_a_roof_by_clocks_is_said_to_be_one(self):
+        bench = recorded_bench()
+        del bench["most_measured"]
+        page = self.report_of(bench=bench)
+        self.assertIn("The roof is what the device's clocks allow", " ".join(page.texts))
 
     def test_the_landscape_marks_the_fastest(self):
         landscape = re.search(r"<title>Tuning landscape</title>.*?</svg>", self.text, re.S)[0]

@@ -2,6 +2,7 @@
 """`flashcore tune` without a GPU: the search, the compiler's word, interrupt and resumption, the page."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 from cli_tools import FLASHCORE, flashcore
 
 KERNEL = ["--backend", "emu", "--kernel", "ladder_swizzle", "--shape", "1,1,64,64"]
+HOPPER = {kernel: ["--backend", "emu", "--kernel", kernel, "--shape", "1,1,256,64"]
+          for kernel in ("sm90_prefill", "sm90_latency")}
 CPU = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 INFO = flashcore("info").stdout
 HAS_CUDA = "no CUDA" not in INFO
@@ -85,6 +88,45 @@ class TuneTest(unittest.TestCase):
         found = self.candidates()
         self.assertEqual(found["KV_TILE=64"]["p50_us"], found["as built"]["p50_us"])
         self.assertNotEqual(found["KV_TILE=32"]["p50_us"], found["as built"]["p50_us"])
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_the_choices_of_every_kernel_that_runs_are_listed(self):
+        listed = {
+            "sm80_prefill": {"WARPS": "4 8", "ROW_GROUPS": "1 2", "KV_TILE": "32 64 128", "STAGES": "2 3",
+                             "RESIDENT_BLOCKS": "1 2"},
+            "sm90_prefill": {"KV_TILE": "64 80 96 128 176 192", "CONSUMERS": "2 3", "STAGES": "2 3", "PING_PONG": "0 1"},
+            "sm90_latency": {"KV_TILE": "64 128 256", "GROUP_KEYS": "16 32 64", "PIECE": "64 128", "STAGES": "1 2 3"},
+        }
+        for kernel, axes in listed.items():
+            text = self.succeed("--list", "--backend", "emu", "--kernel", kernel, "--shape", "1,1,256,64")
+            first, *rest = text.splitlines()
+            self.assertRegex(first, rf"\A{kernel}_d64_\w+: {math.prod(len(v.split()) for v in axes.values())} candidates")
+            self.assertEqual(dict(line.split(maxsplit=1) for line in rest), axes)
+        self.assertFalse(self.file.exists())
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_boxes_of_tensor_maps_follow_the_choice(self):
+        """The host learns from the binary how many keys a box has: what it gets wrong does not run."""
+        self.succeed(*HOPPER["sm90_latency"], "--macro", "PIECE=64,128 STAGES=1,4")
+        found = self.candidates()
+        self.assertEqual(found["PIECE=64 STAGES=1"]["p50_us"], found["as built"]["p50_us"])
+        self.assertEqual(found["PIECE=128 STAGES=1"]["outcome"], "timed", found["PIECE=128 STAGES=1"])
+        for piece in (64, 128):
+            self.assertEqual(found[f"PIECE={piece} STAGES=4"]["outcome"], "pruned")
+            self.assertIn("bytes of shared memory", found[f"PIECE={piece} STAGES=4"]["reason"])
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_tiles_of_hopper_follow_the_choice(self):
+        self.succeed(*HOPPER["sm90_prefill"], "--macro", "KV_TILE=80,72 CONSUMERS=3")
+        found = self.candidates()
+        self.assertEqual(found["KV_TILE=80 CONSUMERS=3"]["outcome"], "timed", found["KV_TILE=80 CONSUMERS=3"])
+        self.assertNotEqual(found["KV_TILE=80 CONSUMERS=3"]["p50_us"], found["as built"]["p50_us"])
+        self.assertEqual(found["KV_TILE=72 CONSUMERS=3"]["outcome"], "refused")
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_a_group_of_keys_larger_than_a_piece_is_refused(self):
+        self.succeed(*HOPPER["sm90_latency"], "--macro", "GROUP_KEYS=128")
+        self.assertIn("whole groups of keys", self.candidates()["GROUP_KEYS=128"]["reason"])
 
     def test_a_search_goes_on_where_it_was(self):
         self.succeed(*CPU)

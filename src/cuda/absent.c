@@ -1,5 +1,6 @@
 /* absent.c: stands in for the CUDA backend in a library that was built without the toolkit. */
 #include "core/internal.h"
+#include "cuda/floors/floors.h"
 #include "cuda/services.h"
 #include "cuda/variants.h"
 
@@ -71,6 +72,12 @@ fc_status fc_cuda_download(fc_cuda_device *device, void *host, const void *memor
     return refuse();
 }
 
+fc_status fc_cuda_settle(fc_cuda_device *device)
+{
+    (void)device;
+    return refuse();
+}
+
 fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count)
 {
@@ -89,6 +96,12 @@ fc_status fc_cuda_time_plain(fc_cuda_device *device, fc_cuda_call call, void *us
                              int count)
 {
     (void)device, (void)call, (void)user, (void)seconds, (void)count;
+    return refuse();
+}
+
+fc_status fc_cuda_measure_floors(fc_cuda_device *device, double seconds, fc_cuda_floors *floors)
+{
+    (void)device, (void)seconds, (void)floors;
     return refuse();
 }
 

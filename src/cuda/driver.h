@@ -23,6 +23,7 @@
     X(context_device, cuCtxGetDevice)                         \
     X(context_push, cuCtxPushCurrent_v2)                      \
     X(context_pop, cuCtxPopCurrent_v2)                        \
+    X(context_synchronize, cuCtxSynchronize)                  \
     X(module_load, cuModuleLoadData)                          \
     X(module_unload, cuModuleUnload)                          \
     X(module_function, cuModuleGetFunction)                   \

@@ -52,6 +52,14 @@ fc_status fc_cuda_download(fc_cuda_device *d, void *host, const void *memory, si
     return status;
 }
 
+fc_status fc_cuda_settle(fc_cuda_device *d)
+{
+    fc_status status;
+    WITHIN(d, status,
+           status = fc_cuda_check(fc_cuda()->context_synchronize(), "waiting for the device"));
+    return status;
+}
+
 fc_status fc_cuda_read_limits(fc_cuda_device *d, fc_cuda_limits *limits)
 {
     const fc_cuda_driver *cuda = fc_cuda();

@@ -13,6 +13,9 @@ void fc_cuda_free(fc_cuda_device *device, void *memory);
 fc_status fc_cuda_upload(fc_cuda_device *device, void *memory, const void *host, size_t bytes);
 fc_status fc_cuda_download(fc_cuda_device *device, void *host, const void *memory, size_t bytes);
 
+/* Waits until all work of the device's context is done, in whatever stream. */
+fc_status fc_cuda_settle(fc_cuda_device *device);
+
 /* One call to be timed: puts its work into the stream. */
 typedef fc_status (*fc_cuda_call)(void *user, fc_stream stream);
 

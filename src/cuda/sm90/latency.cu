@@ -41,9 +41,9 @@
 #define PAIR (cluster_blocks() > 1)
 #endif
 
-/* 1: for rows that may see few keys. */
+/* 1: for rows that may see few keys. A variant without that is chosen where none does. */
 #ifndef FEW_KEYS_TOO
-#define FEW_KEYS_TOO (KV_TILE < 256)
+#define FEW_KEYS_TOO 1
 #endif
 
 #define HEADS_SHARE_TILES 0
@@ -60,6 +60,9 @@
 #include "sm90/sm90_args.h"
 #include "sm90/again.cuh"
 #include "sm90/store.cuh"
+
+static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
+              "whole pieces, of whole groups of keys");
 
 /* 2. Shared memory. */
 
@@ -81,7 +84,8 @@ typedef struct __align__(1024) shared_tiles
 }
 shared_tiles;
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+/* The keys that it takes at a time from its tensor maps are a piece. */
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_tiles)};
 
 /* 3. Steps, in calling order. */
 

@@ -12,7 +12,7 @@ enum {
     VARIANT_BYTES = 64,
     GROUP_ROWS = 64,    /* query rows of a warpgroup, and of a box of Q */
     TILE_ROWS = 128,    /* of most tiles of prefill.cu */
-    PIECE = 64,         /* keys of a box of latency.cu, and where there are features */
+    PIECE = 64,         /* keys of a box of prefill.cu where there are features */
     LATENCY_KEYS = 384, /* that latency.cu wants */
     LONG_ROWS = 4096,   /* from so many keys on blocks that work longest are worth a thought */
     SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
@@ -259,7 +259,7 @@ static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_p
         lay_out_latency(plan, s);
     else
         lay_out_prefill(plan, s);
-    const bool in_pieces = self == &fc_sm90_latency || !is_plain(&plan->problem);
+    const bool in_pieces = self == &fc_sm90_prefill && !is_plain(&plan->problem);
     return fc_sm90_make_maps(plan, self == &fc_sm90_prefill,
                              in_pieces ? PIECE : s->function->shape.kv_tile, &s->args);
 }
