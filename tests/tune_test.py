@@ -94,7 +94,7 @@ class TuneTest(unittest.TestCase):
         listed = {
             "sm80_prefill": {"WARPS": "4 8", "ROW_GROUPS": "1 2", "KV_TILE": "32 64 128", "STAGES": "2 3",
                              "RESIDENT_BLOCKS": "1 2"},
-            "sm90_prefill": {"KV_TILE": "64 80 96 128 176 192", "CONSUMERS": "2 3", "STAGES": "2 3", "PING_PONG": "0 1"},
+            "sm90_prefill": {"KV_TILE": "64 80 96 128 176 192", "CONSUMERS": "2 3", "STAGES": "2 3", "PING_PONG": "0 1", "STAGED_PANELS": "1 2"},
             "sm90_latency": {"KV_TILE": "64 128 256", "GROUP_KEYS": "16 32 64", "PIECE": "64 128", "STAGES": "1 2 3"},
         }
         for kernel, axes in listed.items():
