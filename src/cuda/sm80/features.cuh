@@ -92,7 +92,8 @@ static __device__ __forceinline__ float *lane_score(float scores[ROW_GROUPS][SCO
     return &scores[r / 2][i / 2][r % 2 * 2 + i % 2];
 }
 
-/* The bias ends with the keys: outside [first, end) it is not looked up. */
+/* Bias and mask end with the keys. For a key outside [first, end) what is looked up is another's:
+ * hide_keys hides it. */
 static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                 const attention_args *args, int r,
                                                 long long row_index, int lane_key, int first,
@@ -100,10 +101,9 @@ static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_T
 {
 #pragma unroll
     for (int i = 0; i < SCORE_TILES * 2; i++) {
-        const int key = lane_key + i / 2 * 8 + i % 2;
+        const int key = clamp_int(lane_key + i / 2 * 8 + i % 2, first, end - 1);
         float *score = lane_score(scores, r, i);
-        if (key >= first && key < end)
-            *score = bias_score(args, *score, row_index + key * args->more.bias_strides.key);
+        *score = bias_score(args, *score, row_index + key * args->more.bias_strides.key);
     }
 }
 
@@ -114,8 +114,8 @@ static __device__ __forceinline__ void apply_mask(float scores[ROW_GROUPS][SCORE
 {
 #pragma unroll
     for (int i = 0; i < SCORE_TILES * 2; i++) {
-        const int key = lane_key + i / 2 * 8 + i % 2;
-        if (key >= first && key < end && !args->more.mask[row_index + key * args->more.mask_strides.key])
+        const int key = clamp_int(lane_key + i / 2 * 8 + i % 2, first, end - 1);
+        if (!args->more.mask[row_index + key * args->more.mask_strides.key])
             *lane_score(scores, r, i) = negative_infinity();
     }
 }
@@ -148,10 +148,10 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
                     slope *
                     fabsf((float)(row + share->shift - (lane_key + i / 2 * 8 + i % 2)));
         }
-        if (args->more.bias)
+        if (args->more.bias && first < end)
             add_bias(scores, args, r, broadcast_row(&args->more.bias_strides, share->batch, head, row),
                      lane_key, first, end);
-        if (args->more.mask)
+        if (args->more.mask && first < end)
             apply_mask(scores, args, r,
                        broadcast_row(&args->more.mask_strides, share->batch, head, row), lane_key,
                        first, end);

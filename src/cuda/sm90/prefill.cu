@@ -144,8 +144,8 @@ static __device__ __forceinline__ void advance(position *p)
 
 /* 4. The producer. */
 
-/* Where the first of a box of keys lies in the tensor maps. Behind the end of a sequence there may be
- * no page: any will do. */
+/* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
+ * batch. Behind the end of a sequence there may be no page: any will do. */
 static __device__ __forceinline__ page_place find_box(const attention_args *args,
                                                       const sequence_share *share, int key)
 {
@@ -367,7 +367,7 @@ static __device__ __forceinline__ void clear_values(const work *w, element *v)
     barrier_wait(CLEAR_BARRIER, CONSUMERS * GROUP_THREADS);
 }
 
-/* To base 2; scores of the FEATURES variants are already. */
+/* To base 2, in which scores of the FEATURES variants are already. */
 static __device__ __forceinline__ float scale_of_scores(const attention_args *args)
 {
     return FEATURES ? 1.0f : args->scale * LOG2_E;
@@ -453,9 +453,9 @@ static __device__ __forceinline__ void walk_keys(const attention_args *args, con
 /* The same one step after the other, with all features. What rounding took from the weights counts
  * too, which rows that see few keys need. */
 static __device__ __forceinline__ void walk_step_by_step(const attention_args *args, const work *w,
-                                                     shared_tiles *shared, position *at,
-                                                     int warp_row, out_sums out,
-                                                     softmax_state *softmax)
+                                                         shared_tiles *shared, position *at,
+                                                         int warp_row, out_sums out,
+                                                         softmax_state *softmax)
 {
     const float scale_log2 = scale_of_scores(args);
 #pragma unroll 1
@@ -522,9 +522,8 @@ static __device__ __forceinline__ void finish(const attention_args *args,
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
-        const row_end end =
-            finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
-                       head_of(args, share, row), 1);
+        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
+                                       head_of(args, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
             store_lse(args, share, row, end.lse_log2);
