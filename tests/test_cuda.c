@@ -405,6 +405,24 @@ static void test_hopper_packs_sequences_without_looking_at_the_longest(void **st
     assert_refuses("sm90_latency", &p, "a row's bits could depend on its neighbours");
 }
 
+static void test_hopper_chooses_a_kernel_without_looking_at_the_longest(void **state)
+{
+    (void)state;
+    static const int32_t rows[2];
+    fc_context *context;
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.packed_q = p.batch_invariant = 1;
+    p.packed_q_rows = 512;
+    b.cu_q = rows;
+    open_hopper(&context, NULL);
+    for (p.q_length = 1; p.q_length <= 512; p.q_length *= 8) {
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_string_equal(fake->last_kernel, "sm90_prefill_d64_short_f16");
+    }
+    fc_context_destroy(context);
+}
+
 /* 16 rows of 4 heads make a tile of 64; 3 heads do not divide a box. */
 static void test_hopper_packs_heads_of_few_rows(void **state)
 {
@@ -806,6 +824,7 @@ int main(void)
         TEST(test_hopper_takes_wide_tiles_where_they_fit),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),
+        TEST(test_hopper_chooses_a_kernel_without_looking_at_the_longest),
         TEST(test_hopper_packs_heads_of_few_rows),
         TEST(test_hopper_latency_says_what_it_lacks),
         TEST(test_hopper_leaves_odd_addresses_to_sm80),

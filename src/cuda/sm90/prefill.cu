@@ -149,8 +149,8 @@ static __device__ __forceinline__ void advance(position *p)
 
 /* 4. The producer. */
 
-/* Where the first of a box of keys lies in the tensor maps. Behind the end of a sequence there may be
- * no page: any will do. */
+/* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
+ * batch. Behind the end of a sequence there may be no page: any will do. */
 static __device__ __forceinline__ page_place find_box(const attention_args *args,
                                                       const sequence_share *share, int key)
 {
@@ -372,7 +372,7 @@ static __device__ __forceinline__ void clear_values(const work *w, element *v)
     barrier_wait(CLEAR_BARRIER, CONSUMERS * GROUP_THREADS);
 }
 
-/* To base 2; scores of the FEATURES variants are already. */
+/* To base 2, in which scores of the FEATURES variants are already. */
 static __device__ __forceinline__ float scale_of_scores(const attention_args *args)
 {
     return FEATURES ? 1.0f : args->scale * LOG2_E;
