@@ -60,6 +60,8 @@ static fc_status prepare(const char *kernel, prepared *p)
     const lab_memory memory = lab_memory_of(p->context);
     FC_TRY(lab_tensors_create(&c, &memory, &p->tensors));
     p->buffers = lab_tensors_buffers(&p->tensors);
+    bool pushed; /* and never popped: an engine's context is current too */
+    FC_TRY(fc_cuda_enter(p->context->cuda, &pushed));
     return fc_cuda_check(fc_cuda()->stream_create(&p->stream, CU_STREAM_NON_BLOCKING),
                          "making a stream");
 }

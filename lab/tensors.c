@@ -93,19 +93,28 @@ static int64_t rows_of(const lab_tensors *t, lab_tensor tensor, int64_t b)
     return has_keys(tensor) ? t->spans[b].kv_rows : t->spans[b].q_rows;
 }
 
+static void fill_rows(lab_tensors *t, lab_tensor tensor, int64_t b, int64_t h)
+{
+    const lab_buffer *buffer = &t->buffer[tensor];
+    for (int64_t i = 0; i < rows_of(t, tensor, b); i++)
+        for (int64_t d = 0; d < buffer->sizes[3]; d++) {
+            const lab_place at = {b, h, i, d};
+            fc_store(buffer->type, lab_elements(buffer), lab_element(t, tensor, b, h, i, d),
+                     lab_value(t, tensor, at) / lab_scale(t, tensor, b, h, i));
+        }
+}
+
+/* Large ones by all threads; of pages, which sequences may share, one after the other. */
 static void fill_tensor(lab_tensors *t, lab_tensor tensor)
 {
+    enum { LARGE = 1 << 22 };
     const lab_buffer *buffer = &t->buffer[tensor];
     if (!buffer->name)
         return;
+#pragma omp parallel for collapse(2) if (buffer->elements >= LARGE && !t->problem.paged)
     for (int64_t b = 0; b < t->problem.batch; b++)
         for (int64_t h = 0; h < buffer->sizes[1]; h++)
-            for (int64_t i = 0; i < rows_of(t, tensor, b); i++)
-                for (int64_t d = 0; d < buffer->sizes[3]; d++) {
-                    const lab_place at = {b, h, i, d};
-                    fc_store(buffer->type, lab_elements(buffer), lab_element(t, tensor, b, h, i, d),
-                             lab_value(t, tensor, at) / lab_scale(t, tensor, b, h, i));
-                }
+            fill_rows(t, tensor, b, h);
 }
 
 static void fill_bias_and_mask(lab_tensors *t)
