@@ -11,11 +11,6 @@ static __device__ __forceinline__ uint4 load_global_16(const void *global)
     return chunk;
 }
 
-static __device__ __forceinline__ void want_now(unsigned value)
-{
-    (void)value;
-}
-
 static __device__ __forceinline__ void want_address_now(const void *address)
 {
     (void)address;

@@ -418,7 +418,7 @@ static void test_hopper_chooses_a_kernel_without_looking_at_the_longest(void **s
     open_hopper(&context, NULL);
     for (p.q_length = 1; p.q_length <= 512; p.q_length *= 8) {
         assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-        assert_string_equal(fake->last_kernel, "sm90_prefill_d64_short_f16");
+        assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
     }
     fc_context_destroy(context);
 }

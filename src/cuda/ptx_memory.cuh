@@ -15,11 +15,6 @@ static __device__ __forceinline__ uint4 load_global_16(const void *global)
 }
 
 /* Has a value computed here, where the compiler would do it later. */
-static __device__ __forceinline__ void want_now(unsigned value)
-{
-    asm volatile("" ::"r"(value));
-}
-
 static __device__ __forceinline__ void want_address_now(const void *address)
 {
     asm volatile("" ::"l"(address));

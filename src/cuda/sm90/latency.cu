@@ -424,8 +424,6 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         softmax.max[r] = negative_infinity();
         softmax.sum[r] = 0.0f;
     }
-    want_now((unsigned)args->value_dim); /* the second line of the arguments, while the first load
-                                            is under way */
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1
