@@ -71,11 +71,28 @@ static kernel_shape shape_in(const jit_kernel *kernel, const char *name)
     return shape;
 }
 
-static void test_every_variant_builds_at_run_time_with_the_same_shape(void **state)
+/* Most variants come as a pair that differs in the type alone. One of each is built, which halves a
+ * test of minutes: by the sum of their other macros' letters f16's or bf16's. */
+static bool is_built_in_this_test(const fc_cuda_variant *variant)
+{
+    static const char type_macro[] = "ELEMENT_BF16=";
+    const char *type = strstr(variant->macros, type_macro);
+    if (!type)
+        return true;
+    const char digit = type[sizeof type_macro - 1];
+    int letters = -digit;
+    for (const char *letter = variant->macros; *letter; letter++)
+        letters += *letter;
+    return letters % 2 == digit - '0';
+}
+
+static void test_variants_build_at_run_time_with_the_same_shape(void **state)
 {
     (void)state;
     assert_true(fc_cuda_variant_count >= 2 * FC_LADDER_RUNG_COUNT);
     for (int i = 0; i < fc_cuda_variant_count; i++) {
+        if (!is_built_in_this_test(&fc_cuda_variants[i]))
+            continue;
         jit_kernel kernel = build(&fc_cuda_variants[i], "");
         const char *log = kernel.log;
         jit_report compiled;
@@ -156,7 +173,7 @@ int main(void)
     if (!mkdtemp(directory) || setenv("FLASHCORE_CACHE", directory, 1))
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_variant_builds_at_run_time_with_the_same_shape),
+        cmocka_unit_test(test_variants_build_at_run_time_with_the_same_shape),
         cmocka_unit_test(test_every_rung_can_be_built_without_its_technique),
     };
     const int failed = cmocka_run_group_tests_name("variants", tests, NULL, NULL);
