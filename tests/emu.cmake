@@ -68,8 +68,10 @@ set_tests_properties(floor_kernels PROPERTIES ENVIRONMENT "${emu_environment}")
 add_test(
     NAME emu_counts
     COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_counts_test.py)
-add_test(
-    NAME emu_sm80_counts
-    COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_sm80_counts_test.py)
-set_tests_properties(emu_counts emu_sm80_counts PROPERTIES
+foreach(family sm80 sm90)
+    add_test(
+        NAME emu_${family}_counts
+        COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_${family}_counts_test.py)
+endforeach()
+set_tests_properties(emu_counts emu_sm80_counts emu_sm90_counts PROPERTIES
     ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")

@@ -14,7 +14,7 @@ A section is one breakage:
     case    of the case list; CASE unless said
     variant how the name of the variant begins that is broken; the kernel's first for head dimension
             64 unless said
-    test    of emu_sm80_counts_test.py, which is run in place of a case
+    test    of emu_sm80_counts_test.py or the like, which is run in place of a case
 
 The broken kernel is compiled alone and takes the place of the whole one. Unbroken, every kernel
 must pass.
@@ -37,7 +37,6 @@ TESTS = pathlib.Path(__file__).resolve().parent
 CUDA = TESTS.parent / "src" / "cuda"
 # Several tiles of keys, the last not full, and rows that end within a warp.
 CASE = "plain-q100-kv257-d64-f16"
-COUNTS_TEST = "emu_sm80_counts_test.py"
 SECONDS = 120
 
 
@@ -117,10 +116,11 @@ def check(options, kernel, case, library=None):
     return result["reason"] if result["outcome"] == "failed" else ""
 
 
-def count(options, test, library):
+def count(options, kernel, test, library):
     """What a test of the counts failed of; nothing when it passed."""
-    done = run(options, library, sys.executable, "-B", str(TESTS / COUNTS_TEST),
-               f"Sm80CountsTest.{test}")
+    family = kernel.partition("_")[0]
+    done = run(options, library, sys.executable, "-B", str(TESTS / f"emu_{family}_counts_test.py"),
+               f"{family.capitalize()}CountsTest.{test}")
     said = re.search(r"^(FAIL: .*?)\n-----(?:.*?)^(AssertionError: .*?)$", done.stderr,
                      re.MULTILINE | re.DOTALL)
     if done.returncode and not said:
@@ -134,7 +134,7 @@ def try_mutation(options, mutation):
         if "test" in mutation:
             if check(options, mutation["kernel"], CASE, library):
                 raise Failure("gives a wrong answer, where only the cost should be wrong")
-            reason = count(options, mutation["test"], library)
+            reason = count(options, mutation["kernel"], mutation["test"], library)
         else:
             reason = check(options, mutation["kernel"], mutation.get("case", CASE), library)
     if not reason:

@@ -4,48 +4,9 @@ follow from the shape of the problem and the tiles of docs/kernels/sm80.md, and 
 kernels themselves."""
 
 import dataclasses
-import json
-import os
-import subprocess
 import unittest
 
-FLASHCORE = os.environ["FLASHCORE"]
-SECTOR = 32
-FEW_KEYS = 64  # rows of boundary tiles that see fewer have P·V computed twice, the second time of
-               # what rounding took from the weights
-
-
-@dataclasses.dataclass
-class Shape:
-    heads: int
-    rows: int
-    keys: int
-    dim: int
-    causal: bool = False
-    kv_heads: int = 0  # 0: as many as heads
-
-    def words(self):
-        words = ["--heads", self.heads, "--q-length", self.rows, "--kv-length", self.keys,
-                 "--head-dim", self.dim, "--kv-heads", self.kv_heads or self.heads]
-        return [str(word) for word in words] + ["--causal"] * self.causal
-
-    def end_key(self, row):
-        """The keys from here on are hidden from the row: the last row sees all."""
-        return row + 1 + self.keys - self.rows if self.causal else self.keys
-
-    def row_sectors(self):
-        return self.dim * 2 // SECTOR
-
-
-def emu(kernel, shape):
-    done = subprocess.run([FLASHCORE, "emu", "--kernel", kernel, *shape.words(), "--json"],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def up(number, step):
-    return -(-number // step)
+from emu_counts_tools import SECTOR, Shape, emu, expect, of_heads, tiles_of_a_block, up
 
 
 def products(rows, columns, depth):
@@ -74,16 +35,6 @@ class Expected:
         """Q, K and V are read once, the output and its log-sum-exp written once."""
         self.global_read_sectors += (rows + 2 * keys) * shape.row_sectors()
         self.global_write_sectors += rows * shape.row_sectors()
-
-
-def tiles_of_a_block(shape, first_row, rows, tile_keys):
-    """For each tile of keys that some row of the block sees: whether it is a boundary tile, in
-    which some row does not see some key, and whether such a row sees few."""
-    last_row = min(first_row + rows, shape.rows) - 1
-    all_end = shape.end_key(first_row)
-    for first_key in range(0, shape.end_key(last_row), tile_keys):
-        boundary = first_key + tile_keys > all_end
-        yield boundary, boundary and all_end < FEW_KEYS
 
 
 def prefill(shape):
@@ -118,10 +69,6 @@ def latency(shape):
     return of_heads(expected, shape.heads)
 
 
-def of_heads(expected, heads):
-    return Expected(*(count * heads for count in dataclasses.astuple(expected)))
-
-
 SHAPES = [
     Shape(heads=2, rows=128, keys=128, dim=64),
     Shape(heads=1, rows=200, keys=328, dim=64),
@@ -135,18 +82,11 @@ SHAPES = [
 
 
 class Sm80CountsTest(unittest.TestCase):
-    def expect(self, kernel, model):
-        for shape in SHAPES:
-            counts = emu(kernel, shape)["counts"]
-            for field in dataclasses.fields(Expected):
-                with self.subTest(shape=shape, count=field.name):
-                    self.assertEqual(counts[field.name], getattr(model(shape), field.name))
-
     def test_prefill_does_what_its_tiles_need(self):
-        self.expect("sm80_prefill", prefill)
+        expect(self, "sm80_prefill", prefill, SHAPES)
 
     def test_latency_does_what_its_tiles_need(self):
-        self.expect("sm80_latency", latency)
+        expect(self, "sm80_latency", latency, SHAPES)
 
     def test_split_keys_are_multiplied_and_read_once(self):
         shape = Shape(heads=1, rows=16, keys=2048, dim=64)

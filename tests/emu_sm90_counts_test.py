@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""What the sm_90 kernels may cost, to the last instruction: `flashcore emu` against numbers that
+follow from the shape of the problem and the tiles of docs/kernels/sm90.md, and from nothing in the
+kernels themselves."""
+
+import dataclasses
+import unittest
+
+from emu_counts_tools import FEW_KEYS, Shape, expect, of_heads, up
+
+PANEL_DIMS = 64  # of a box
+LSE_ROWS = 8     # whose sums a warp writes at once: a sector
+
+
+@dataclasses.dataclass
+class Expected:
+    wgmma_products: int = 0
+    exp2: int = 0
+    bulk_copies: int = 0
+    global_read_sectors: int = 0
+    global_write_sectors: int = 0
+    bank_conflicts: int = 0
+    wasted_sectors: int = 0
+
+    def add_tiles(self, shape, rows, tile_keys, first_row):
+        """Of the keys that some of the rows see; their number. Where one sees few, what rounding
+        took from the weights is multiplied too. Each of a row's four lanes has a correction of its
+        own."""
+        last_row = min(first_row + rows, shape.rows) - 1
+        tiles = up(shape.end_key(last_row), tile_keys)
+        few = shape.end_key(first_row) < FEW_KEYS
+        self.wgmma_products += tiles * rows * tile_keys * shape.dim * (3 if few else 2)
+        self.exp2 += tiles * rows * (tile_keys + 4)
+        return tiles
+
+
+def prefill(shape):
+    """Two warpgroups of 64 rows; everything comes and goes in boxes, but for the log-sum-exp."""
+    rows, tile_keys = 128, 64 if shape.dim == 256 else 128
+    panels = shape.dim // PANEL_DIMS
+    expected = Expected()
+    for first_row in range(0, shape.rows, rows):
+        tiles = expected.add_tiles(shape, rows, tile_keys, first_row)
+        expected.bulk_copies += (rows // 64 + 2 * tiles + rows // 16) * panels
+        expected.global_write_sectors += up(min(rows, shape.rows - first_row), LSE_ROWS)
+    return of_heads(expected, shape.heads)
+
+
+def latency(shape):
+    """A warpgroup of 64 rows that takes its keys in boxes of 64, and stores words: half a sector at a
+    time."""
+    rows, panels = 64, shape.dim // PANEL_DIMS
+    tile_keys = 64 if shape.keys <= 64 else 256 if shape.keys > 128 and not shape.causal and \
+        shape.dim == 64 else 128
+    expected = Expected()
+    for first_row in range(0, shape.rows, rows):
+        tiles = expected.add_tiles(shape, rows, tile_keys, first_row)
+        block_rows = min(rows, shape.rows - first_row)
+        expected.bulk_copies += (1 + 2 * tiles * tile_keys // 64) * panels
+        expected.wasted_sectors += block_rows * shape.row_sectors()
+        expected.global_write_sectors += 2 * block_rows * shape.row_sectors() + \
+            up(block_rows, LSE_ROWS)
+    return of_heads(expected, shape.heads)
+
+
+SHAPES = [
+    Shape(heads=2, rows=128, keys=128, dim=64),
+    Shape(heads=1, rows=200, keys=328, dim=64),
+    Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
+    Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
+    Shape(heads=1, rows=144, keys=64, dim=128),
+    Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
+]
+WIDE_SHAPES = [
+    Shape(heads=1, rows=72, keys=96, dim=256),
+    Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
+]
+
+
+class Sm90CountsTest(unittest.TestCase):
+    def test_prefill_does_what_its_tiles_need(self):
+        expect(self, "sm90_prefill", prefill, SHAPES + WIDE_SHAPES)
+
+    def test_latency_does_what_its_tiles_need(self):
+        expect(self, "sm90_latency", latency, SHAPES)
+
+
+if __name__ == "__main__":
+    unittest.main()
