@@ -154,10 +154,10 @@ typedef struct comparison {
     char worst_case[96];
 } comparison;
 
-/* Of f32, eight of its own. Tensor cores cut where they add to a sum and the emulator rounds: D/16
- * times for a score. Scores around 4 that are off by one to four of their steps, 2^-21 each, move
- * their weights by 2^-21 to 2^-19 of themselves, which an f32 output shows and a 16-bit one hides.
- */
+/* Of f32, eight of its own, an estimate: tensor cores are said to cut where they add to a sum and
+ * the emulator rounds, D/16 times for a score. Scores around 4 that are off by one to four of their
+ * steps, 2^-21 each, move their weights by 2^-21 to 2^-19, which an f32 output shows and a 16-bit
+ * one hides. */
 static double step_of(fc_type type, double magnitude)
 {
     int exponent;
