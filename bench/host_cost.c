@@ -1,7 +1,7 @@
 /* host_cost.c: what a plain call costs the host beside the driver's launch.
  *
- *     cmake --build build/release --target flashcore_host_cost &&
- * build/release/bench/flashcore_host_cost
+ *     cmake --build build/release --target flashcore_host_cost
+ *     build/release/bench/flashcore_host_cost
  *
  * The mission shape, called as an engine would. The same calls are timed with the driver's launch
  * and with one that does nothing: the second is what FlashCore adds. */
@@ -66,15 +66,6 @@ static fc_status prepare(const char *kernel, prepared *p)
                          "making a stream");
 }
 
-static fc_status wait_for(const prepared *p)
-{
-    CUevent event;
-    FC_CUDA_TRY(fc_cuda()->event_create(&event, 0), "making an event");
-    FC_CUDA_TRY(fc_cuda()->event_record(event, p->stream), "recording an event");
-    FC_CUDA_TRY(fc_cuda()->event_synchronize(event), "waiting");
-    return fc_cuda_check(fc_cuda()->event_destroy(event), "removing an event");
-}
-
 /* The best of REPEATS, seconds a call. */
 static fc_status time_calls(const prepared *p, double *seconds)
 {
@@ -85,7 +76,7 @@ static fc_status time_calls(const prepared *p, double *seconds)
             FC_TRY(fc_plan_forward(p->plan, &p->buffers, (fc_stream)p->stream));
         const double taken = (bench_now() - start) / CALLS;
         *seconds = taken < *seconds ? taken : *seconds;
-        FC_TRY(wait_for(p));
+        FC_TRY(fc_cuda_settle(p->context->cuda));
     }
     return FC_OK;
 }

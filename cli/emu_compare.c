@@ -255,8 +255,7 @@ static int print_rows(const comparison *rows, size_t count)
     }
     table_print(&table, stdout);
     printf("\nA step is that of the output's type at the largest value of a case, of f32 eight of "
-           "them; "
-           "up to %.0f are\nrounding.\n",
+           "them; up to %.0f are\nrounding.\n",
            most_steps);
     return ok ? CLI_OK : CLI_FAILED;
 }
