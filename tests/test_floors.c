@@ -4,9 +4,8 @@
 #include "cuda/floors/floor_args.h"
 #include "cuda/floors/floors.h"
 #include "cuda/services.h"
-#include "fake_cuda.h"
+#include "cuda_fixture.h"
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,31 +13,11 @@
 #include <cmocka.h>
 
 static const double launch_seconds = 1e-3; /* by the fake's clock */
-static fake_cuda *fake;
-static fake_cuda untouched;
 
-static int reset_fake(void **state)
-{
-    (void)state;
-    *fake = untouched;
-    return 0;
-}
-
-static int nothing_is_held(void **state)
-{
-    (void)state;
-    assert_int_equal(fake->contexts_held, 0);
-    assert_int_equal(fake->modules_held, 0);
-    assert_int_equal(fake->allocations_held, 0);
-    return 0;
-}
-
-static fc_context *open_gpu(void)
+static fc_context *open_any_gpu(void)
 {
     fc_context *context;
-    fc_context_options options = fc_context_options_init();
-    options.device_type = FC_CUDA;
-    assert_int_equal(fc_context_create(&options, &context), FC_OK);
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
     return context;
 }
 
@@ -58,7 +37,7 @@ static void test_products_are_counted_by_mma(void **state)
 {
     (void)state;
     fc_cuda_floors floors;
-    fc_context *context = open_gpu();
+    fc_context *context = open_any_gpu();
     assert_int_equal(fc_cuda_measure_floors(context->cuda, 0.01, &floors), FC_OK);
     expect_near(floors.operations_a_second,
                 4096 * blocks(context) * FLOOR_MMA_OPERATIONS / launch_seconds);
@@ -71,7 +50,7 @@ static void test_products_are_counted_by_wgmma_on_hopper(void **state)
     fc_cuda_floors floors;
     fake->compute_major = 9;
     fake->compute_minor = 0;
-    fc_context *context = open_gpu();
+    fc_context *context = open_any_gpu();
     assert_int_equal(fc_cuda_measure_floors(context->cuda, 0.01, &floors), FC_OK);
     expect_near(floors.operations_a_second,
                 512 * blocks(context) * FLOOR_WGMMA_OPERATIONS / launch_seconds);
@@ -83,7 +62,7 @@ static void test_more_is_read_than_a_cache_holds(void **state)
     (void)state;
     fc_cuda_floors floors;
     fc_cuda_limits limits;
-    fc_context *context = open_gpu();
+    fc_context *context = open_any_gpu();
     assert_int_equal(fc_cuda_read_limits(context->cuda, &limits), FC_OK);
     assert_int_equal(fc_cuda_measure_floors(context->cuda, 0.01, &floors), FC_OK);
     expect_near(floors.bytes_a_second, 16.0 * limits.l2_bytes / launch_seconds);
@@ -94,22 +73,16 @@ static void test_without_memory_nothing_is_measured(void **state)
 {
     (void)state;
     fc_cuda_floors floors;
-    fc_context *context = open_gpu();
+    fc_context *context = open_any_gpu();
     fake->allocate_result = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(fc_cuda_measure_floors(context->cuda, 0.01, &floors), FC_ERROR_MEMORY);
     fc_context_destroy(context);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, reset_fake, nothing_is_held)
-
 int main(void)
 {
-    setenv("FLASHCORE_CUDA_DRIVER", FAKE_CUDA_LIBRARY, 1);
-    void *library = dlopen(FAKE_CUDA_LIBRARY, RTLD_NOW);
-    fake = library ? dlsym(library, "fake_cuda_state") : NULL;
-    if (!fake)
+    if (!open_fake())
         return 1;
-    untouched = *fake;
     const struct CMUnitTest tests[] = {
         TEST(test_products_are_counted_by_mma),
         TEST(test_products_are_counted_by_wgmma_on_hopper),
