@@ -25,6 +25,7 @@ typedef struct prepared {
     lab_tensors tensors;
     fc_buffers buffers;
     CUstream stream;
+    bool pushed; /* while the calls are timed: an engine's context is current too */
 } prepared;
 
 static CUresult launch_nothing(const CUlaunchConfig *config, CUfunction function, void **arguments,
@@ -60,8 +61,7 @@ static fc_status prepare(const char *kernel, prepared *p)
     const lab_memory memory = lab_memory_of(p->context);
     FC_TRY(lab_tensors_create(&c, &memory, &p->tensors));
     p->buffers = lab_tensors_buffers(&p->tensors);
-    bool pushed; /* and never popped: an engine's context is current too */
-    FC_TRY(fc_cuda_enter(p->context->cuda, &pushed));
+    FC_TRY(fc_cuda_enter(p->context->cuda, &p->pushed));
     return fc_cuda_check(fc_cuda()->stream_create(&p->stream, CU_STREAM_NON_BLOCKING),
                          "making a stream");
 }
@@ -94,6 +94,7 @@ static fc_status measure(const char *kernel)
     FC_TRY(status);
     printf("%-14s %6.2f us a call, of which %.2f are not the driver's launch\n", kernel,
            whole * 1e6, own * 1e6);
+    fc_cuda_leave(p.pushed);
     lab_tensors_destroy(&p.tensors);
     fc_plan_destroy(p.plan);
     fc_context_destroy(p.context);

@@ -20,7 +20,7 @@
 
 enum { DEFAULT_SAMPLE = 40 };
 
-/* Steps of the output's type at its largest value that rounding in another order may take. */
+/* Steps at the largest value of a case that rounding in another order may take. */
 static const double most_steps = 4;
 
 /* Stands before the bytes of each output. */
@@ -154,15 +154,20 @@ typedef struct comparison {
     char worst_case[96];
 } comparison;
 
-/* Of f32, eight of its own, an estimate: tensor cores are said to cut where they add to a sum and
- * the emulator rounds, D/16 times for a score. Scores around 4 that are off by one to four of their
- * steps, 2^-21 each, move their weights by 2^-21 to 2^-19, which an f32 output shows and a 16-bit
- * one hides. */
-static double step_of(fc_type type, double magnitude)
+static int bits_of(fc_type type)
 {
+    return type == FC_F16 ? 11 : type == FC_BF16 ? 8 : 24;
+}
+
+/* Weights are rounded to the type of the values that they are multiplied with: one that lies
+ * between two of its numbers may fall to either, and a wider output shows it. */
+static double step_of(const lab_tensors *tensors, double magnitude)
+{
+    const int out_bits = bits_of(tensors->buffer[LAB_OUT].type);
+    const int weight_bits = bits_of(tensors->buffer[LAB_V].type);
     int exponent;
     frexp(magnitude, &exponent);
-    return ldexp(1, exponent - (type == FC_F16 ? 11 : type == FC_BF16 ? 8 : 24 - 3));
+    return ldexp(1, exponent - (weight_bits < out_bits ? weight_bits : out_bits));
 }
 
 static void compare_images(const lab_tensors *tensors, const uint8_t *emulated,
@@ -185,7 +190,7 @@ static void compare_images(const lab_tensors *tensors, const uint8_t *emulated,
     }
     free(written);
     to->same_bits += same;
-    const double steps = difference > 0 ? difference / step_of(out->type, largest) : 0;
+    const double steps = difference > 0 ? difference / step_of(tensors, largest) : 0;
     to->largest_difference = fmax(to->largest_difference, difference);
     if (steps < to->most_steps)
         return;
@@ -254,8 +259,8 @@ static int print_rows(const comparison *rows, size_t count)
         table_cell(&table, "%s", row->worst_case);
     }
     table_print(&table, stdout);
-    printf("\nA step is that of the output's type at the largest value of a case, of f32 eight of "
-           "them; up to %.0f are\nrounding.\n",
+    printf("\nA step is that of the output's type, or of the values' where that is coarser, at the "
+           "largest value\nof a case; up to %.0f are rounding.\n",
            most_steps);
     return ok ? CLI_OK : CLI_FAILED;
 }

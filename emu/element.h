@@ -5,6 +5,8 @@
 #include "core/convert.h"
 #include "device.h"
 
+#include <math.h>
+
 #if defined(__FLT16_MAX__)
 __extension__ typedef _Float16 emu_half;
 #endif
@@ -58,6 +60,17 @@ static inline void emu_widen(int type, const void *elements, float *values, int 
         for (int i = 0; i < count; i++)
             values[i] = fc_e5m2_to_float(bytes[i]);
     }
+}
+
+/* Tensor cores add the products of one instruction to a sum and cut what FP32 can't hold. */
+static inline float emu_cut(double sum)
+{
+    float cut = (float)sum;
+    uint32_t bits;
+    memcpy(&bits, &cut, sizeof bits);
+    bits -= fabs((double)cut) > fabs(sum);
+    memcpy(&cut, &bits, sizeof bits);
+    return cut;
 }
 
 #endif

@@ -113,7 +113,6 @@ static void move_sums(const emu_warp *warp, uint32_t sums[16][8], bool back)
     }
 }
 
-/* FP32 sums, one product after another; the hardware's order and rounding are its own. */
 static void multiply(const emu_warp *warp, int type, uint32_t sums[16][8])
 {
     const int packed = 4 / emu_element_bytes(type), depth = 8 * packed;
@@ -130,10 +129,15 @@ static void multiply(const emu_warp *warp, int type, uint32_t sums[16][8])
     }
     for (int row = 0; row < 16; row++) {
         float sum[8];
+        double exact[8];
         memcpy(sum, sums[row], sizeof sum);
+        for (int column = 0; column < 8; column++)
+            exact[column] = sum[column];
         for (int k = 0; k < depth; k++)
             for (int column = 0; column < 8; column++)
-                sum[column] += left[row][k] * right[k][column];
+                exact[column] += (double)left[row][k] * right[k][column];
+        for (int column = 0; column < 8; column++)
+            sum[column] = emu_cut(exact[column]);
         memcpy(sums[row], sum, sizeof sum);
     }
 }

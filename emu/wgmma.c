@@ -250,10 +250,10 @@ static void multiply(const emu_product *product)
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < product->columns; column++) {
             float *place = sum_at(product, row, column);
-            float sum = product->accumulates ? *place : 0.0f;
+            double sum = product->accumulates ? *place : 0.0f;
             for (int k = 0; k < product->depth; k++)
-                sum += left[row][k] * right[k][column];
-            *place = sum;
+                sum += (double)left[row][k] * right[k][column];
+            *place = emu_cut(sum);
         }
 }
 
