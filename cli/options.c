@@ -113,6 +113,10 @@ const cli_option cli_options[] = {
      FIELD(problem.dropout_p)},
     {"batch-invariant", NULL, "a row's bits do not depend on what else is in the batch",
      ANY_PROBLEM, cli_set_switch, FIELD(problem.batch_invariant)},
+    {"dependent-launch", NULL,
+     "a kernel of sm_90 may start while the one before it still ends; it waits before it touches "
+     "memory",
+     ANY_PROBLEM, cli_set_switch, FIELD(problem.dependent_launch)},
 
     /* The case list. */
     {"filter", "PATTERN",

@@ -107,6 +107,7 @@ void cli_problem_text(const fc_attention *problem, char text[CLI_PROBLEM_TEXT_BY
     fputs(problem->has_sinks ? " sinks" : "", stream);
     fputs(problem->packed_q || problem->packed_kv ? " packed" : "", stream);
     fputs(problem->paged ? " paged" : "", stream);
+    fputs(problem->dependent_launch ? " dependent" : "", stream);
     fclose(stream);
 }
 

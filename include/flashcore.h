@@ -234,7 +234,10 @@ typedef struct fc_attention {
     int32_t packed_kv;
     int32_t paged;
     int32_t batch_invariant;
-    int32_t reserved; /* 0 */
+
+    /* A CUDA kernel of sm_90 may start while the one before it in the stream still ends; it waits
+     * for that one's memory before it touches any (programmatic dependent launch). */
+    int32_t dependent_launch;
 } fc_attention;
 
 /* Dropout keeps (i, j) of sequence b, head h when r >= p · 2³². r is word j % 4 of Philox4x32-10

@@ -104,14 +104,35 @@ static bool read_outputs(lab_run *run, fc_direction direction)
     return true;
 }
 
+static fc_status call_once(lab_run *run, const fc_plan *plan, fc_direction direction,
+                           const fc_attention *problem, const fc_buffers *buffers,
+                           const fc_gradients *gradients)
+{
+    const check_target *target = run->target;
+    return direction == FC_FORWARD
+               ? target->forward(target->user, run->context, problem, plan, buffers)
+               : target->backward(target->user, run->context, problem, plan, buffers, gradients);
+}
+
+/* A kernel that may start before the one before it has ended follows one, itself: it must not touch
+ * what that writes before it has waited. */
+static fc_status call_target(lab_run *run, const fc_plan *plan, fc_direction direction,
+                             const fc_attention *problem, const fc_buffers *buffers,
+                             const fc_gradients *gradients)
+{
+    fc_status status = FC_OK;
+    if (problem->dependent_launch)
+        status = call_once(run, plan, direction, problem, buffers, gradients);
+    return status == FC_OK ? call_once(run, plan, direction, problem, buffers, gradients) : status;
+}
+
 /* A workspace of exactly the size asked for, between guards. The outputs are read before it is
  * released, which would wait for all work of a GPU. */
 static bool with_workspace(lab_run *run, const fc_plan *plan, fc_direction direction,
                            const fc_attention *problem, fc_buffers buffers,
                            const fc_gradients *gradients)
 {
-    const check_target *target = run->target;
-    const lab_memory *memory = &target->memory;
+    const lab_memory *memory = &run->target->memory;
     const size_t needed = fc_plan_workspace_bytes(plan, direction);
     const size_t bytes = needed + 2 * (size_t)LAB_GUARD_BYTES;
     uint8_t *workspace = memory->allocate(memory->user, bytes);
@@ -122,10 +143,7 @@ static bool with_workspace(lab_run *run, const fc_plan *plan, fc_direction direc
         buffers.workspace = needed ? workspace + LAB_GUARD_BYTES : NULL;
         buffers.workspace_bytes = needed;
         fence_inputs(run, true);
-        const fc_status status =
-            direction == FC_FORWARD
-                ? target->forward(target->user, run->context, problem, plan, &buffers)
-                : target->backward(target->user, run->context, problem, plan, &buffers, gradients);
+        const fc_status status = call_target(run, plan, direction, problem, &buffers, gradients);
         fence_inputs(run, false);
         ok = status == FC_OK || library_failed(run, status, call_name(direction));
         ok = ok && read_outputs(run, direction);

@@ -179,10 +179,33 @@ static void add_all_decode(void)
                 add_decode(lengths[i], pages[page], types[type]);
 }
 
+/* A kernel that starts while the one before it ends: each runs behind itself. */
+static void add_dependent(int64_t q_length, int64_t kv_length, int64_t head_dim, bool ragged)
+{
+    case_draft d = draft_make("dependent", 2, 2, q_length, kv_length, head_dim);
+    fc_attention *p = &d.c.problem;
+    p->dependent_launch = 1;
+    p->q_type = head_dim > 64 ? FC_BF16 : FC_F16;
+    p->causal = p->packed_q = p->packed_kv = ragged;
+    draft_name(&d, "dependent-q%d-kv%d-d%d", (int)q_length, (int)kv_length, (int)head_dim);
+    if (ragged)
+        draft_name(&d, "packed");
+    case_add(&d);
+}
+
+static void add_all_dependent(void)
+{
+    add_dependent(100, 257, 64, false);
+    add_dependent(100, 257, 64, true);
+    add_dependent(70, 130, 128, false);
+    add_dependent(1, 300, 128, false);
+}
+
 void case_add_kinds(void)
 {
     add_all_values();
     add_all_masked();
     add_all_ragged();
     add_all_decode();
+    add_all_dependent();
 }

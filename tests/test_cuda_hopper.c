@@ -87,6 +87,50 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     fc_context_destroy(context);
 }
 
+/* 58 multiprocessors: 64 tiles of 128 rows need two rounds, 128 tiles of 64 rows one, four to each
+ * multiprocessor. */
+static void test_many_short_sequences_share_multiprocessors(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, NULL);
+    p.batch = 8;
+    p.q_length = p.kv_length = 128;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_four_f16");
+    p.batch = 7; /* 56 tiles of 128 rows: one round */
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    p.batch = 15; /* 240 tiles of 64 rows: two rounds */
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    p.batch = 8;
+    p.batch_invariant = 1;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    fc_context_destroy(context);
+}
+
+static void test_dependent_launch_is_asked_for(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"sm90_latency", "sm90_prefill"};
+    const fc_buffers b = somewhere();
+    for (size_t i = 0; i < 2; i++) {
+        fc_context *context;
+        fc_attention p = mission();
+        open_hopper(&context, kernels[i]);
+        p.dependent_launch = 1;
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_int_equal(fake->last_launch.numAttrs, 1);
+        assert_int_equal(fake->last_attributes[0].id,
+                         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        fc_context_destroy(context);
+    }
+}
+
 static void assert_refuses(const char *kernel, const fc_attention *p, const char *sentence)
 {
     fc_context *context;
@@ -294,6 +338,8 @@ int main(void)
         TEST(test_hopper_kernels_count_their_blocks),
         TEST(test_a_tensor_map_that_fails_is_reported),
         TEST(test_hopper_kernels_fill_the_gpu),
+        TEST(test_many_short_sequences_share_multiprocessors),
+        TEST(test_dependent_launch_is_asked_for),
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_a_variant_for_every_dim),
         TEST(test_hopper_takes_wide_tiles_where_they_fit),

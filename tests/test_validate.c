@@ -103,7 +103,7 @@ static void test_numbers_out_of_range_are_refused(void **state)
             p.window_left = -2);
     REFUSED("causal = 2 is not 0 or 1", p.causal = 2);
     REFUSED("diagonal = -5 is not 0 or 1", p.diagonal = -5);
-    REFUSED("reserved = 1 must be 0", p.reserved = 1);
+    REFUSED("dependent_launch = 2 is not 0 or 1", p.dependent_launch = 2);
 }
 
 static void test_contradictions_are_refused(void **state)

@@ -54,16 +54,16 @@ static fc_status check_switches(const fc_attention *p)
         const char *name;
         size_t offset;
     } switches[] = {
-        {AT(causal)},   {AT(diagonal)},  {AT(has_window)}, {AT(has_alibi)},
-        {AT(has_bias)}, {AT(has_mask)},  {AT(has_sinks)},  {AT(has_kv_lengths)},
-        {AT(packed_q)}, {AT(packed_kv)}, {AT(paged)},      {AT(batch_invariant)},
+        {AT(causal)},           {AT(diagonal)},  {AT(has_window)}, {AT(has_alibi)},
+        {AT(has_bias)},         {AT(has_mask)},  {AT(has_sinks)},  {AT(has_kv_lengths)},
+        {AT(packed_q)},         {AT(packed_kv)}, {AT(paged)},      {AT(batch_invariant)},
+        {AT(dependent_launch)},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         const int32_t value = field32(p, switches[i].offset);
         FC_REQUIRE(value == 0 || value == 1, "%s = %" PRId32 " is not 0 or 1", switches[i].name,
                    value);
     }
-    FC_REQUIRE(p->reserved == 0, "reserved = %" PRId32 " must be 0", p->reserved);
     return FC_OK;
 }
 

@@ -104,6 +104,7 @@ static void choose_features(fuzz_stream *in, fc_attention *p)
     p->causal = fuzz_chance(in, 3);
     p->diagonal = fuzz_chance(in, 3);
     p->batch_invariant = fuzz_chance(in, 3);
+    p->dependent_launch = fuzz_chance(in, 3);
     p->has_sinks = fuzz_chance(in, 3);
     if ((p->has_window = fuzz_chance(in, 3))) {
         p->window_left = FUZZ_PICK(in, 0, 1, 3, -1, INT32_MAX);

@@ -34,6 +34,7 @@ static __device__ __forceinline__ float score_again(const attention_args *args,
 {
     const element *k = keys->first + row_offset(args, share, keys, key);
     float sum = 0.0f;
+#pragma unroll 1
     for (int i = 0; i < args->head_dim; i++)
         sum = fmaf(element_to_f32(q[i]), element_to_f32(k[i]), sum);
 #if FEATURES
@@ -73,6 +74,7 @@ static __device__ __noinline__ void compute_row_again(const attention_args *args
 #pragma unroll
         for (int i = 0; i < LANE_DIMS; i++)
             out[i] *= correction;
+#pragma unroll 1
         for (int lane = 0; lane < WARP_LANES; lane++) {
             if (__shfl_sync(ALL_LANES, score, lane) == negative_infinity())
                 continue;

@@ -412,6 +412,12 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
 
 /* 6. The kernel. */
 
+/* They may be what the kernel before this one writes. */
+static __device__ __forceinline__ int reads_lengths(const attention_args *args)
+{
+    return args->cu_q || args->cu_kv || args->kv_lengths;
+}
+
 static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,
                                                shared_tiles *shared)
 {
@@ -429,6 +435,7 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
 #pragma unroll 1
     for (int i = 0; i < w->tiles; i++)
         add_tile(args, w, shared, i, warp_row, out, &softmax, count_rest);
+    let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
@@ -442,9 +449,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
     if (fetches && lane_id() == 0)
         make_barriers(shared);
+    if (reads_lengths(&args.attention))
+        wait_for_previous_kernel();
     const block_work w = find_work(&args.attention);
-    if (fetches && lane_id() == 0)
+    if (fetches && lane_id() == 0) {
+        wait_for_previous_kernel(); /* the others at the barrier, for this thread */
         fetch_first(&args, shared, &w);
+    }
     __syncthreads();
     if (w.pair) { /* the other block's mbarriers are there too */
         cluster_arrive_relaxed();

@@ -633,8 +633,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if (warp_id() < 4) {
         lower_registers(PRODUCER_REGISTERS);
-        if (thread_id() == 0)
+        if (thread_id() == 0) {
+            wait_for_previous_kernel(); /* all others wait for what this thread fetches */
             produce(&args, shared);
+            let_next_kernel_start();
+        }
     } else {
         raise_registers(CONSUMER_REGISTERS);
         consume(&args, shared);

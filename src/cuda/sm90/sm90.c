@@ -14,6 +14,8 @@ enum {
     TILE_ROWS = 128,    /* of most tiles of prefill.cu */
     PIECE = 64,         /* keys of a box of prefill.cu where there are features */
     LATENCY_KEYS = 384, /* that latency.cu wants */
+    CROWD = 4,          /* blocks of its smallest variant on a multiprocessor */
+    CROWD_KEYS = 256,   /* that these are for */
     LONG_ROWS = 4096,   /* from so many keys on blocks that work longest are worth a thought */
     SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
 };
@@ -97,15 +99,6 @@ static int64_t latency_tiles(const fc_attention *p)
     return p->batch * p->q_heads * fc_divide_up(p->q_length, GROUP_ROWS);
 }
 
-/* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
- * of sm_80 is done earlier. */
-static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
-{
-    (void)self;
-    return !p->batch_invariant && p->q_length >= GROUP_ROWS && p->kv_length >= LATENCY_KEYS &&
-           latency_tiles(p) <= context->cuda->multiprocessors;
-}
-
 /* Query heads of one KV head whose rows share a tile: all of them where those of one leave it
  * mostly empty, and a box of 64 rows holds as many of each. */
 static int64_t packed_heads(const fc_attention *p)
@@ -115,6 +108,38 @@ static int64_t packed_heads(const fc_attention *p)
     return fits && p->q_length < TILE_ROWS && !(p->batch_invariant && p->packed_q) ? group : 1;
 }
 
+/* Tiles of prefill.cu. */
+static int64_t prefill_tiles(const fc_attention *p)
+{
+    const int64_t packed = packed_heads(p);
+    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, TILE_ROWS);
+}
+
+static int latency_dim(const fc_attention *p)
+{
+    return fc_cuda_larger_dim(p) <= 64 ? 64 : 128;
+}
+
+/* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
+ * those of prefill.cu need two. */
+static bool crowds(const fc_context *context, const fc_attention *p)
+{
+    const int64_t blocks = context->cuda->multiprocessors;
+    return latency_dim(p) == 64 && p->kv_length <= CROWD_KEYS && prefill_tiles(p) > blocks &&
+           latency_tiles(p) <= CROWD * blocks;
+}
+
+/* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
+ * of sm_80 is done earlier. */
+static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
+{
+    (void)self;
+    if (p->batch_invariant || p->q_length < GROUP_ROWS)
+        return false;
+    return crowds(context, p) ||
+           (p->kv_length >= LATENCY_KEYS && latency_tiles(p) <= context->cuda->multiprocessors);
+}
+
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
  * about the bits of others. */
 static bool prefill_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
@@ -122,10 +147,8 @@ static bool prefill_suits(const fc_kernel *self, const fc_context *context, cons
     (void)self;
     if (p->batch_invariant && p->packed_q)
         return true;
-    const int64_t packed = packed_heads(p), rows = p->q_length * packed;
-    return rows >= GROUP_ROWS && (p->batch_invariant || 2 * p->batch * (p->q_heads / packed) *
-                                                                fc_divide_up(rows, TILE_ROWS) >=
-                                                            context->cuda->multiprocessors);
+    return p->q_length * packed_heads(p) >= GROUP_ROWS &&
+           (p->batch_invariant || 2 * prefill_tiles(p) >= context->cuda->multiprocessors);
 }
 
 /* Whether rows see different keys. */
@@ -142,15 +165,12 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
            (p->batch_invariant || 2 * latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
-static int latency_dim(const fc_attention *p)
-{
-    return fc_cuda_larger_dim(p) <= 64 ? 64 : 128;
-}
-
 /* Few keys a block take small tiles. The largest have no room for what rows that see few keys need
  * besides; where two blocks share them, the variant of the mission shape. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
+    if (!p->batch_invariant && crowds(context, p))
+        return "k64_four";
     const bool splits = splits_keys(context, p);
     const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
     if (keys <= 64)
@@ -302,6 +322,7 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
         .function = s->function,
         .grid = {(unsigned)s->grid[0], (unsigned)s->grid[1], (unsigned)s->grid[2]},
         .cluster = s->cluster,
+        .dependent = plan->problem.dependent_launch,
         .args = &args,
     };
     bool pushed;
