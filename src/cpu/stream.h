@@ -13,10 +13,32 @@ enum {
 
 #define STREAM_INLINE static inline __attribute__((always_inline))
 
-/* The query rows. dims are padded to whole vectors; q with zeros. */
+/* The elements from `at` on that fill no vector, with zeros behind them. */
+static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
+{
+    uint8_t bytes[VEC_LANES * sizeof(float)] = {0};
+    const size_t size = (size_t)element_bytes(type);
+    memcpy(bytes, row + (size_t)at * size, (size_t)(dim - at) * size);
+    return vec_load_as(type, bytes);
+}
+
+static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
+{
+    return at + VEC_LANES <= dim ? vec_load_as(type, row + at * element_bytes(type))
+                                 : stream_load_rest(type, row, at, dim);
+}
+
+/* Four keys, or fewer, and up to STREAM_TOGETHER rows; what they multiply. */
+#if defined(FC_STREAM_FHM)
+#include "cpu/stream_fhm.h"
+#else
+#include "cpu/stream_f32.h"
+#endif
+
+/* The query rows. dims are padded to whole steps; q with zeros. */
 typedef struct stream_queries {
     int64_t row_count;
-    const float *q;
+    const stream_element *q;
     int64_t q_stride;
     float *scores; /* [row_count][STREAM_STRIDE], then the weights */
     float *out;
@@ -35,41 +57,26 @@ typedef struct stream_rows {
 
 /* Rows whose elements are not neighbours are copied; all others are read where they are. */
 static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t end,
-                        float *staging, stream_rows *found)
+                        stream_element *staging, stream_rows *found)
 {
     const fc_type type = r->problem->kv_type;
     const bool neighbours = r->strides->dim == 1;
     int64_t index[STREAM_KEYS] = {0};
     find_rows(r, block + first, end - first, index + first);
-    found->type = neighbours ? type : FC_F32;
+    found->type = neighbours ? type : stream_copy_type;
     found->dim = r->dim;
     found->first = first;
     found->end = end;
     found->scaled = r->scales != NULL;
     for (int64_t key = first; key < end; key++) {
-        float *copy = staging + key * r->dim;
+        stream_element *copy = staging + key * r->dim;
         found->scale[key] = key_scale(r, block + key);
         found->row[key] = (const uint8_t *)copy;
         if (neighbours)
             found->row[key] = element_at(type, r->base, index[key]);
         else
-            load_floats(type, r->base, index[key], r->strides->dim, r->dim, 1, copy);
+            stream_copy_row(type, r->base, index[key], r->strides->dim, r->dim, 1, copy);
     }
-}
-
-/* The elements from `at` on that fill no vector, with zeros behind them. */
-static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
-{
-    uint8_t bytes[VEC_LANES * sizeof(float)] = {0};
-    const size_t size = (size_t)element_bytes(type);
-    memcpy(bytes, row + (size_t)at * size, (size_t)(dim - at) * size);
-    return vec_load_as(type, bytes);
-}
-
-static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
-{
-    return at + VEC_LANES <= dim ? vec_load_as(type, row + at * element_bytes(type))
-                                 : stream_load_rest(type, row, at, dim);
 }
 
 /* Asks for four keys' rows of what is wanted next: with few operations per byte it is the waiting
@@ -80,92 +87,6 @@ static inline void stream_prefetch(const stream_rows *next, int64_t key)
     for (int64_t i = key; i < key + 4; i++)
         for (int64_t at = 0; i >= next->first && i < next->end && at < bytes; at += 64)
             __builtin_prefetch(next->row[i] + at);
-}
-
-STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
-                                   vec sum[STREAM_TOGETHER][4])
-{
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++) {
-        const vec left = vec_load(q + row * q_stride);
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            sum[row][i] = vec_fma(left, key[i], sum[row][i]);
-    }
-}
-
-/* Four keys: scores[row][0 … 3]. */
-STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
-                                     const uint8_t *const keys[4], int64_t dim, float *scores)
-{
-    const int64_t size = element_bytes(type);
-    vec sum[STREAM_TOGETHER][4], key[4];
-    int64_t at = 0;
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row][0] = sum[row][1] = sum[row][2] = sum[row][3] = vec_zero();
-    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            key[i] = vec_load_as(type, keys[i] + at * size);
-        stream_multiply(rows, q + at, q_stride, key, sum);
-    }
-    if (at < dim) {
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            key[i] = stream_load_rest(type, keys[i], at, dim);
-        stream_multiply(rows, q + at, q_stride, key, sum);
-    }
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        vec_sum4(sum[row], scores + row * STREAM_STRIDE);
-}
-
-STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
-                                     const vec value[4], float *out, int64_t out_stride)
-{
-    vec sum[STREAM_TOGETHER];
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row] = vec_load(out + row * out_stride);
-    FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        vec_store(out + row * out_stride, sum[row]);
-}
-
-STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
-                                   const uint8_t *const *values, int64_t dim, float *out,
-                                   int64_t out_stride)
-{
-    const int64_t size = element_bytes(type);
-    const uint8_t *from[4]; /* a copy, which writing out can't change */
-    vec weight[STREAM_TOGETHER][4], value[4];
-    int64_t at = 0;
-    FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        from[i] = values[i];
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
-    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
-        FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            value[i] = vec_load_as(type, from[i] + at * size);
-        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
-    }
-    if (at < dim) {
-        FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            value[i] = stream_load_rest(type, from[i], at, dim);
-        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
-    }
 }
 
 /* Where fewer than four keys are left the last one is scored again, past the end. */
@@ -224,7 +145,7 @@ STREAM_INLINE void stream_add_typed(fc_type type, const stream_queries *s,
 /* scores = q · k; next is prefetched. */
 static void stream_score(const stream_queries *s, const stream_rows *keys, const stream_rows *next)
 {
-    switch (keys->type) {
+    switch (stream_read_type(keys->type)) {
     case FC_F16: stream_score_typed(FC_F16, s, keys, next); break;
     case FC_BF16: stream_score_typed(FC_BF16, s, keys, next); break;
     case FC_F8_E4M3: stream_score_typed(FC_F8_E4M3, s, keys, next); break;
@@ -239,7 +160,7 @@ static void stream_score(const stream_queries *s, const stream_rows *keys, const
 /* out += weight · v; the scales of v are already in the weights. */
 static void stream_add(const stream_queries *s, const stream_rows *values, const stream_rows *next)
 {
-    switch (values->type) {
+    switch (stream_read_type(values->type)) {
     case FC_F16: stream_add_typed(FC_F16, s, values, next); break;
     case FC_BF16: stream_add_typed(FC_BF16, s, values, next); break;
     case FC_F8_E4M3: stream_add_typed(FC_F8_E4M3, s, values, next); break;
