@@ -115,6 +115,7 @@ typedef struct decode {
     fc_sequence sequence;
     int64_t kv_head;
     int64_t row_count; /* of this sequence */
+    bool careful;      /* the chunk's values are added key by key */
 } decode;
 
 static float *partial_at(const decode *w, int64_t chunk, int64_t row)
@@ -175,7 +176,7 @@ static void weigh_row(const decode *w, int64_t i, int64_t block, const stream_ro
     for (int64_t key = values->first; hidden && key < values->end; key++)
         hidden[key] = scores[key] == -INFINITY;
     const float shrink =
-        weigh_scores(row, span, w->rules.exponent_scale, stream_lift(w->rules.kept_factor),
+        weigh_scores(row, span, w->rules.exponent_scale, STREAM_LIFT,
                      weight_factors(w, row, block, span, values, factors), scores, scores);
     for (int64_t at = 0; shrink != 1 && at < w->shape.columns; at += VEC_LANES)
         vec_store(out + at, vec_mul(vec_set(shrink), vec_load(out + at)));
@@ -210,7 +211,7 @@ static void attend_block(const decode *w, const stream_queries *queries, int64_t
     find_block(w, true, block, all, &values);
     stream_score(queries, keys, &values);
     find_block(w, false, block + STREAM_KEYS, all, keys);
-    const bool careful = rows_differ(w, all) && !stream_is_tame(&values);
+    const bool careful = w->careful || (rows_differ(w, all) && !stream_is_tame(&values));
     for (int64_t i = 0; i < w->row_count; i++) {
         weigh_row(w, i, block, &values, queries, careful ? hidden : NULL);
         for (int64_t key = values.first; careful && key < values.end; key++)
@@ -236,8 +237,9 @@ static key_span keys_of_chunk(const decode *w, int64_t chunk)
     return span;
 }
 
-static void attend_chunk(decode *w, int64_t chunk)
+static void attend_keys(decode *w, int64_t chunk, bool careful)
 {
+    w->careful = careful;
     load_queries(w);
     const stream_queries queries = {.row_count = w->row_count,
                                     .q = w->scratch.q,
@@ -258,6 +260,24 @@ static void attend_chunk(decode *w, int64_t chunk)
     for (int64_t i = 0; i < w->row_count; i++)
         *(partial *)(void *)partial_at(w, chunk, i) =
             (partial){.top = w->scratch.rows[i].top, .sum = w->scratch.rows[i].sum};
+}
+
+static bool sums_are_finite(const decode *w, int64_t chunk)
+{
+    vec zeros = vec_zero();
+    for (int64_t i = 0; i < w->row_count; i++) {
+        const float *sums = partial_at(w, chunk, i) + VEC_LANES;
+        for (int64_t at = 0; at < w->shape.columns; at += VEC_LANES)
+            zeros = vec_fma(vec_load(sums + at), vec_zero(), zeros);
+    }
+    return vec_sum(zeros) == 0;
+}
+
+static void attend_chunk(decode *w, int64_t chunk)
+{
+    attend_keys(w, chunk, false);
+    if (STREAM_FINITE_ONLY && !sums_are_finite(w, chunk))
+        attend_keys(w, chunk, true);
 }
 
 /* Adds the chunks of a row up, in their order. */

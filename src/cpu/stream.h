@@ -28,7 +28,54 @@ static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int6
                                  : stream_load_rest(type, row, at, dim);
 }
 
-/* Four keys, or fewer, and up to STREAM_TOGETHER rows; what they multiply. */
+STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
+                                     const vec value[4], float *out, int64_t out_stride)
+{
+    vec sum[STREAM_TOGETHER];
+    FC_UNROLL
+    for (int64_t row = 0; row < rows; row++)
+        sum[row] = vec_load(out + row * out_stride);
+    FC_UNROLL
+    for (int i = 0; i < keys; i++)
+        FC_UNROLL
+    for (int64_t row = 0; row < rows; row++)
+        sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
+    FC_UNROLL
+    for (int64_t row = 0; row < rows; row++)
+        vec_store(out + row * out_stride, sum[row]);
+}
+
+STREAM_INLINE void stream_add_floats(fc_type type, int rows, int keys, const float *weights,
+                                     const uint8_t *const *values, int64_t dim, float *out,
+                                     int64_t out_stride)
+{
+    const int64_t size = element_bytes(type);
+    const uint8_t *from[4]; /* a copy, which writing out can't change */
+    vec weight[STREAM_TOGETHER][4], value[4];
+    int64_t at = 0;
+    FC_UNROLL
+    for (int i = 0; i < keys; i++)
+        from[i] = values[i];
+    FC_UNROLL
+    for (int64_t row = 0; row < rows; row++)
+        FC_UNROLL
+    for (int i = 0; i < keys; i++)
+        weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
+    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            value[i] = vec_load_as(type, from[i] + at * size);
+        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
+    }
+    if (at < dim) {
+        FC_UNROLL
+        for (int i = 0; i < keys; i++)
+            value[i] = stream_load_rest(type, from[i], at, dim);
+        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
+    }
+}
+
+/* How four keys are scored, or up to four values added, to some rows. */
 #if defined(FC_STREAM_FHM)
 #include "cpu/stream_fhm.h"
 #else

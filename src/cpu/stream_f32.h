@@ -1,10 +1,14 @@
-/* stream_f32.h: the steps of stream.h in FP32: q is floats, and what is read of K and V becomes
+/* stream_f32.h: the products of stream.h in FP32: q is floats, and what is read of K and V becomes
  * floats. */
 #ifndef FC_CPU_STREAM_F32_H
 #define FC_CPU_STREAM_F32_H
 
-typedef float stream_element;     /* of q, and of rows that are copied */
-enum { STREAM_STEP = VEC_LANES }; /* elements of a row that go together */
+typedef float stream_element; /* of q, and of rows that are copied */
+enum {
+    STREAM_STEP = VEC_LANES, /* elements of a row that go together */
+    STREAM_LIFT = 0,         /* log2 of the largest weight */
+    STREAM_FINITE_ONLY = 0   /* whether values and weights have to be finite for the right sum */
+};
 
 static inline void stream_copy_row(fc_type type, const void *base, int64_t index, int64_t stride,
                                    int64_t count, float factor, stream_element *to)
@@ -18,13 +22,6 @@ static const fc_type stream_copy_type = FC_F32;
 static inline fc_type stream_read_type(fc_type type)
 {
     return type;
-}
-
-/* log2 of the largest weight, which dropout will multiply with kept_factor. */
-static inline float stream_lift(float kept_factor)
-{
-    (void)kept_factor;
-    return 0;
 }
 
 STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
@@ -66,51 +63,11 @@ STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int
         vec_sum4(sum[row], scores + row * STREAM_STRIDE);
 }
 
-STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
-                                     const vec value[4], float *out, int64_t out_stride)
-{
-    vec sum[STREAM_TOGETHER];
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row] = vec_load(out + row * out_stride);
-    FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row] = vec_fma(weight[row][i], value[i], sum[row]);
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        vec_store(out + row * out_stride, sum[row]);
-}
-
 STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
                                    const uint8_t *const *values, int64_t dim, float *out,
                                    int64_t out_stride)
 {
-    const int64_t size = element_bytes(type);
-    const uint8_t *from[4]; /* a copy, which writing out can't change */
-    vec weight[STREAM_TOGETHER][4], value[4];
-    int64_t at = 0;
-    FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        from[i] = values[i];
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        FC_UNROLL
-    for (int i = 0; i < keys; i++)
-        weight[row][i] = vec_set(weights[row * STREAM_STRIDE + i]);
-    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
-        FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            value[i] = vec_load_as(type, from[i] + at * size);
-        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
-    }
-    if (at < dim) {
-        FC_UNROLL
-        for (int i = 0; i < keys; i++)
-            value[i] = stream_load_rest(type, from[i], at, dim);
-        stream_accumulate(rows, keys, weight, value, out + at, out_stride);
-    }
+    stream_add_floats(type, rows, keys, weights, values, dim, out, out_stride);
 }
 
 #endif
