@@ -15,10 +15,10 @@ static const char variable_prefix[] = "FLASHCORE_";
 
 /* Features that a kernel could make use of, by the names of /proc/cpuinfo. */
 static const char *const known_features[] = {
-    "asimd",       "asimdhp",     "asimddp",  "fphp",     "bf16",     "i8mm",
-    "sve",         "sve2",        "sme",      "sse4_2",   "f16c",     "fma",
-    "avx",         "avx2",        "avx512f",  "avx512bw", "avx512vl", "avx512_bf16",
-    "avx512_fp16", "avx512_vnni", "amx_bf16", "amx_tile",
+    "asimd",       "asimdhp",     "asimdfhm",    "asimddp",  "fphp",     "bf16",
+    "i8mm",        "sve",         "sve2",        "sme",      "sse4_2",   "f16c",
+    "fma",         "avx",         "avx2",        "avx512f",  "avx512bw", "avx512vl",
+    "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_bf16", "amx_tile",
 };
 
 typedef struct processor {

@@ -27,6 +27,13 @@ if(TARGET cmocka)
     target_link_libraries(test_cpu PRIVATE flashcore_static cmocka m)
     add_test(NAME cpu COMMAND test_cpu)
 
+    add_executable(test_cpu_decode ${PROJECT_SOURCE_DIR}/tests/test_cpu_decode.c)
+    target_include_directories(test_cpu_decode PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(test_cpu_decode PRIVATE flashcore_lab cmocka m)
+    if(NOT CMAKE_CROSSCOMPILING AND NOT FC_SANITIZE MATCHES "thread") # they say nothing of threads
+        add_test(NAME cpu_decode COMMAND test_cpu_decode)
+    endif()
+
     add_executable(test_cpu_backward ${PROJECT_SOURCE_DIR}/tests/test_cpu_backward.c)
     target_link_libraries(test_cpu_backward PRIVATE flashcore_lab cmocka m)
     add_test(NAME cpu_backward COMMAND test_cpu_backward)
@@ -76,11 +83,14 @@ if(CMAKE_CROSSCOMPILING AND "avx2" IN_LIST cpu_sets)
         COST 50 ENVIRONMENT QEMU_CPU=max LABELS slow)
 endif()
 
-# This processor may lack BF16; its own emulator does not. Every kind of values, in few cases.
+# This processor may lack BF16 and FHM; its own emulator does not. Every kind of values, or of
+# features, in few cases.
 if("neonbf16" IN_LIST cpu_sets AND NOT FC_SANITIZE)
     set(emulated flashcore)
+    set(emulated_decode test_cpu_decode)
     if(NOT CMAKE_CROSSCOMPILING)
         set(emulated qemu-aarch64 $<TARGET_FILE:flashcore>)
+        set(emulated_decode qemu-aarch64 $<TARGET_FILE:test_cpu_decode>)
     endif()
     add_test(
         NAME check_cpu_neonbf16_prefill
@@ -88,4 +98,14 @@ if("neonbf16" IN_LIST cpu_sets AND NOT FC_SANITIZE)
                 --filter *[a-z]-causal-bf16)
     set_tests_properties(check_cpu_neonbf16_prefill PROPERTIES
         ENVIRONMENT QEMU_CPU=max LABELS slow)
+    add_test(
+        NAME check_cpu_neonfhm_decode
+        COMMAND ${emulated} check --kernel cpu_neonfhm_decode --threads 1 --filter *[dkps34]-spread)
+    set_tests_properties(check_cpu_neonfhm_decode PROPERTIES
+        ENVIRONMENT QEMU_CPU=max LABELS slow)
+    if(TARGET test_cpu_decode)
+        add_test(NAME cpu_neonfhm_decode COMMAND ${emulated_decode} cpu_neonfhm_decode)
+        set_tests_properties(cpu_neonfhm_decode PROPERTIES
+            ENVIRONMENT QEMU_CPU=max LABELS slow)
+    endif()
 endif()

@@ -17,7 +17,7 @@ BEYOND = {
     # FP16 arithmetic, dot products, bf16, i8mm, and SVE's registers.
     "aarch64": re.compile(
         r"\tf(?!cvt)[a-z0-9]+\tv\d+\.[48]h"
-        r"|\t[su]dot\t|\tusdot\t|\tbf(?:cvt|dot|ml)[a-z0-9]*\t|\tbfmmla\t|\t(?:s|u|us)mmla\t|\tfmls?[al]l2?\t"
+        r"|\t[su]dot\t|\tusdot\t|\tbf(?:cvt|dot|ml)[a-z0-9]*\t|\tbfmmla\t|\t(?:s|u|us)mmla\t|\tfml[as]l2?\t"
         r"|\tz\d+\.[bhsd]"
     ),
 }
@@ -27,7 +27,7 @@ SAMPLES = {
                ["\taddps  %xmm1,%xmm2", "\tcvtss2sd %xmm0,%xmm0"]),
     "aarch64": (["\tfmla\tv0.8h, v1.8h, v2.8h", "\tfadd\tv0.4h, v1.4h, v2.4h", "\tsdot\tv0.4s, v1.16b, v2.16b",
                  "\tbfmmla\tv0.4s, v1.8h, v2.8h", "\tusmmla\tv0.4s, v1.16b, v2.16b", "\tadd\tz0.s, z1.s, z2.s",
-                 "\tfmlal\tv0.4s, v1.4h, v2.4h"],
+                 "\tfmlal\tv0.4s, v1.4h, v2.4h", "\tfmlal2\tv0.4s, v1.4h, v2.h[1]"],
                 ["\tfmla\tv0.4s, v1.4s, v2.4s", "\tfcvtl\tv0.4s, v1.4h", "\tadd\tv0.8h, v1.8h, v2.8h",
                  "\tfmul\ts0, s1, s2", "\tbfi\tx4, x5, #48, #16"]),
 }

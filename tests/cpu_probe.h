@@ -19,7 +19,8 @@ typedef struct cpu_probe {
     double (*matmul_error)(void); /* the largest, of sums of 128 products below 1 */
 } cpu_probe;
 
-extern const cpu_probe fc_cpu_plain_probe, fc_cpu_neon_probe, fc_cpu_neonbf16_probe,
-    fc_cpu_avx2_probe, fc_cpu_avx512_probe, fc_cpu_avx512bf16_probe, fc_cpu_amx_probe;
+extern const cpu_probe fc_cpu_plain_probe, fc_cpu_neon_probe, fc_cpu_neonfhm_probe,
+    fc_cpu_neonbf16_probe, fc_cpu_avx2_probe, fc_cpu_avx512_probe, fc_cpu_avx512bf16_probe,
+    fc_cpu_amx_probe;
 
 #endif

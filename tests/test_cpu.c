@@ -22,6 +22,7 @@ static const probed_set sets[] = {
     {&fc_cpu_plain_probe, FC_CPU_PLAIN},
 #if defined(__aarch64__)
     {&fc_cpu_neon_probe, FC_CPU_NEON},
+    {&fc_cpu_neonfhm_probe, FC_CPU_NEONFHM},
     {&fc_cpu_neonbf16_probe, FC_CPU_NEONBF16},
 #elif defined(__x86_64__)
     {&fc_cpu_avx2_probe, FC_CPU_AVX2},
@@ -182,6 +183,21 @@ static void test_few_rows_go_to_decode(void **state)
     unsetenv("FLASHCORE_CPU");
 }
 
+static void test_f16_products_are_for_f16_alone(void **state)
+{
+    (void)state;
+#if defined(__aarch64__)
+    fc_attention problem = small_problem();
+    problem.q_length = 1;
+    expect_kernel(&problem, "cpu_neon_decode");
+    problem.q_type = FC_F16;
+    expect_kernel(&problem, fc_cpu_has(FC_CPU_NEONFHM) ? "cpu_neonfhm_decode" : "cpu_neon_decode");
+    setenv("FLASHCORE_CPU", "neon", 1);
+    expect_kernel(&problem, "cpu_neon_decode");
+    unsetenv("FLASHCORE_CPU");
+#endif
+}
+
 static void test_f64_is_left_to_the_reference(void **state)
 {
     (void)state;
@@ -244,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_the_environment_limits_the_choice),
         cmocka_unit_test(test_an_unknown_limit_is_refused),
         cmocka_unit_test(test_few_rows_go_to_decode),
+        cmocka_unit_test(test_f16_products_are_for_f16_alone),
         cmocka_unit_test(test_f64_is_left_to_the_reference),
         cmocka_unit_test(test_scratch_does_not_grow_with_the_length),
         cmocka_unit_test(test_partial_results_are_bounded),

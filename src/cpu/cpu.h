@@ -16,6 +16,7 @@ typedef struct fc_cpu_ops {
 /* In the order of preference. X(instruction set, shape) */
 #if defined(__aarch64__)
 #define FC_CPU_KERNEL_LIST(X) \
+    X(neonfhm, decode)        \
     X(neon, decode)           \
     X(neonbf16, prefill)      \
     X(neon, prefill)          \

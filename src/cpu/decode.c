@@ -36,8 +36,8 @@ typedef struct partial {
 typedef struct decode_shape {
     int64_t group;
     int64_t row_count; /* query rows of a KV head, at most */
-    int64_t depth;     /* head_dim in whole vectors */
-    int64_t columns;   /* value_dim in whole vectors */
+    int64_t depth;     /* head_dim in whole steps */
+    int64_t columns;   /* value_dim in whole steps */
     int64_t chunks;
     int64_t partial_floats;
 } decode_shape;
@@ -45,10 +45,10 @@ typedef struct decode_shape {
 static decode_shape choose_shape(const fc_attention *p)
 {
     const int64_t group = p->q_heads / p->kv_heads;
-    const int64_t columns = round_up(p->value_dim, VEC_LANES);
+    const int64_t columns = round_up(p->value_dim, STREAM_STEP);
     return (decode_shape){.group = group,
                           .row_count = group * p->q_length,
-                          .depth = round_up(p->head_dim, VEC_LANES),
+                          .depth = round_up(p->head_dim, STREAM_STEP),
                           .columns = columns,
                           .chunks = most_chunks(p->kv_length),
                           .partial_floats = VEC_LANES + columns};
@@ -58,18 +58,21 @@ static decode_shape choose_shape(const fc_attention *p)
  */
 
 typedef struct decode_scratch {
-    query_row *rows; /* [row_count] */
-    float *q;        /* [row_count][depth] */
-    float *scores;   /* [row_count][STREAM_STRIDE] */
-    float *keys;     /* [STREAM_KEYS][depth], where they can't be read in place */
-    float *values;   /* [STREAM_KEYS][columns], likewise; one row is a merged result */
+    query_row *rows;        /* [row_count] */
+    float *scores;          /* [row_count][STREAM_STRIDE] */
+    float *merged;          /* [columns]: a row, its chunks added up */
+    stream_element *q;      /* [row_count][depth] */
+    stream_element *keys;   /* [STREAM_KEYS][depth], where they can't be read in place */
+    stream_element *values; /* [STREAM_KEYS][columns], likewise */
 } decode_scratch;
 
 static int64_t scratch_bytes(const decode_shape *s)
 {
-    const int64_t floats =
-        s->row_count * (s->depth + STREAM_STRIDE) + STREAM_KEYS * (s->depth + s->columns);
-    return round_up(s->row_count * (int64_t)sizeof(query_row) + floats * (int64_t)sizeof(float),
+    const int64_t rows = s->row_count * (int64_t)sizeof(query_row);
+    const int64_t floats = s->row_count * STREAM_STRIDE + s->columns;
+    const int64_t elements = s->row_count * s->depth + STREAM_KEYS * (s->depth + s->columns);
+    return round_up(rows + floats * (int64_t)sizeof(float) +
+                        elements * (int64_t)sizeof(stream_element),
                     FC_WORKSPACE_ALIGNMENT);
 }
 
@@ -95,9 +98,10 @@ static decode_scratch scratch_of(const fc_attention *p, const decode_shape *s, v
 {
     uint8_t *base = (uint8_t *)workspace + partials_bytes(p, s) + thread * scratch_bytes(s);
     decode_scratch scratch = {.rows = (query_row *)(void *)base};
-    scratch.q = (float *)(void *)(scratch.rows + s->row_count);
-    scratch.scores = scratch.q + s->row_count * s->depth;
-    scratch.keys = scratch.scores + s->row_count * STREAM_STRIDE;
+    scratch.scores = (float *)(void *)(scratch.rows + s->row_count);
+    scratch.merged = scratch.scores + s->row_count * STREAM_STRIDE;
+    scratch.q = (stream_element *)(scratch.merged + s->columns);
+    scratch.keys = scratch.q + s->row_count * s->depth;
     scratch.values = scratch.keys + STREAM_KEYS * s->depth;
     return scratch;
 }
@@ -111,6 +115,7 @@ typedef struct decode {
     fc_sequence sequence;
     int64_t kv_head;
     int64_t row_count; /* of this sequence */
+    bool careful;      /* the chunk's values are added key by key */
 } decode;
 
 static float *partial_at(const decode *w, int64_t chunk, int64_t row)
@@ -130,12 +135,12 @@ static void load_queries(decode *w)
     for (int64_t i = 0; i < w->row_count; i++) {
         const int64_t row = i / w->shape.group;
         const int64_t head = w->kv_head * w->shape.group + i % w->shape.group;
-        float *q = w->scratch.q + i * depth;
+        stream_element *q = w->scratch.q + i * depth;
         memset(q, 0, (size_t)depth * sizeof *q);
         w->scratch.rows[i] = query_row_at(p, &w->sequence, head, row);
-        load_floats(p->q_type, w->b->q, fc_q_index(p, &p->q_strides, &w->sequence, head, row),
-                    p->q_strides.dim, p->head_dim,
-                    f8_scale(w->b->q_scale, &p->q_scaling, w->sequence.batch, head, row), q);
+        stream_copy_row(p->q_type, w->b->q, fc_q_index(p, &p->q_strides, &w->sequence, head, row),
+                        p->q_strides.dim, p->head_dim,
+                        f8_scale(w->b->q_scale, &p->q_scaling, w->sequence.batch, head, row), q);
     }
 }
 
@@ -171,7 +176,7 @@ static void weigh_row(const decode *w, int64_t i, int64_t block, const stream_ro
     for (int64_t key = values->first; hidden && key < values->end; key++)
         hidden[key] = scores[key] == -INFINITY;
     const float shrink =
-        weigh_scores(row, span, w->rules.exponent_scale,
+        weigh_scores(row, span, w->rules.exponent_scale, STREAM_LIFT,
                      weight_factors(w, row, block, span, values, factors), scores, scores);
     for (int64_t at = 0; shrink != 1 && at < w->shape.columns; at += VEC_LANES)
         vec_store(out + at, vec_mul(vec_set(shrink), vec_load(out + at)));
@@ -206,7 +211,7 @@ static void attend_block(const decode *w, const stream_queries *queries, int64_t
     find_block(w, true, block, all, &values);
     stream_score(queries, keys, &values);
     find_block(w, false, block + STREAM_KEYS, all, keys);
-    const bool careful = rows_differ(w, all) && !stream_is_tame(&values);
+    const bool careful = w->careful || (rows_differ(w, all) && !stream_is_tame(&values));
     for (int64_t i = 0; i < w->row_count; i++) {
         weigh_row(w, i, block, &values, queries, careful ? hidden : NULL);
         for (int64_t key = values.first; careful && key < values.end; key++)
@@ -232,8 +237,9 @@ static key_span keys_of_chunk(const decode *w, int64_t chunk)
     return span;
 }
 
-static void attend_chunk(decode *w, int64_t chunk)
+static void attend_keys(decode *w, int64_t chunk, bool careful)
 {
+    w->careful = careful;
     load_queries(w);
     const stream_queries queries = {.row_count = w->row_count,
                                     .q = w->scratch.q,
@@ -256,13 +262,31 @@ static void attend_chunk(decode *w, int64_t chunk)
             (partial){.top = w->scratch.rows[i].top, .sum = w->scratch.rows[i].sum};
 }
 
+static bool sums_are_finite(const decode *w, int64_t chunk)
+{
+    vec zeros = vec_zero();
+    for (int64_t i = 0; i < w->row_count; i++) {
+        const float *sums = partial_at(w, chunk, i) + VEC_LANES;
+        for (int64_t at = 0; at < w->shape.columns; at += VEC_LANES)
+            zeros = vec_fma(vec_load(sums + at), vec_zero(), zeros);
+    }
+    return vec_sum(zeros) == 0;
+}
+
+static void attend_chunk(decode *w, int64_t chunk)
+{
+    attend_keys(w, chunk, false);
+    if (STREAM_FINITE_ONLY && !sums_are_finite(w, chunk))
+        attend_keys(w, chunk, true);
+}
+
 /* Adds the chunks of a row up, in their order. */
 static void merge_row(decode *w, int64_t i)
 {
     const int64_t keys = chunk_keys(w->sequence.kv_rows), columns = w->shape.columns;
     const int64_t head = w->kv_head * w->shape.group + i % w->shape.group;
     query_row row = query_row_at(w->p, &w->sequence, head, i / w->shape.group);
-    float *out = w->scratch.values;
+    float *out = w->scratch.merged;
     memset(out, 0, (size_t)columns * sizeof *out);
     for (int64_t chunk = 0; chunk * keys < w->sequence.kv_rows; chunk++) {
         const float *part = partial_at(w, chunk, i);

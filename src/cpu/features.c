@@ -82,9 +82,10 @@ static fc_cpu_level find_level(void)
 static fc_cpu_level find_level(void)
 {
 #if defined(__linux__)
+    const unsigned long fhm = 1ul << 23;  /* HWCAP_ASIMDFHM */
     const unsigned long bf16 = 1ul << 14; /* HWCAP2_BF16 */
-    if (getauxval(AT_HWCAP2) & bf16)
-        return FC_CPU_NEONBF16;
+    if (getauxval(AT_HWCAP) & fhm)        /* as all that have BF16 do */
+        return getauxval(AT_HWCAP2) & bf16 ? FC_CPU_NEONBF16 : FC_CPU_NEONFHM;
 #endif
     return FC_CPU_NEON; /* part of the baseline */
 }
@@ -101,7 +102,7 @@ static fc_cpu_level find_level(void)
 static bool is_our_kind(fc_cpu_level level)
 {
 #if defined(__x86_64__)
-    return level != FC_CPU_NEON && level != FC_CPU_NEONBF16;
+    return level == FC_CPU_PLAIN || level > FC_CPU_NEONBF16;
 #elif defined(__aarch64__)
     return level <= FC_CPU_NEONBF16;
 #else

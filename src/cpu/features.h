@@ -7,13 +7,14 @@
 
 /* From the least to the most; FLASHCORE_CPU names the most that may be used.
  * X(enumerator, name, what the processor must have) */
-#define FC_CPU_LEVEL_LIST(X)                                  \
-    X(FC_CPU_PLAIN, "plain", "nothing beyond the baseline")   \
-    X(FC_CPU_NEON, "neon", "Advanced SIMD")                   \
-    X(FC_CPU_NEONBF16, "neonbf16", "Advanced SIMD with BF16") \
-    X(FC_CPU_AVX2, "avx2", "AVX2 with FMA and F16C")          \
-    X(FC_CPU_AVX512, "avx512", "AVX-512 F, BW, DQ and VL")    \
-    X(FC_CPU_AVX512BF16, "avx512bf16", "AVX-512 with BF16")   \
+#define FC_CPU_LEVEL_LIST(X)                                          \
+    X(FC_CPU_PLAIN, "plain", "nothing beyond the baseline")           \
+    X(FC_CPU_NEON, "neon", "Advanced SIMD")                           \
+    X(FC_CPU_NEONFHM, "neonfhm", "Advanced SIMD with FHM")            \
+    X(FC_CPU_NEONBF16, "neonbf16", "Advanced SIMD with FHM and BF16") \
+    X(FC_CPU_AVX2, "avx2", "AVX2 with FMA and F16C")                  \
+    X(FC_CPU_AVX512, "avx512", "AVX-512 F, BW, DQ and VL")            \
+    X(FC_CPU_AVX512BF16, "avx512bf16", "AVX-512 with BF16")           \
     X(FC_CPU_AMX, "amx", "AMX and AVX-512 with BF16")
 
 typedef enum fc_cpu_level {

@@ -39,7 +39,7 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
     if (p->q_type == FC_F64 || p->kv_type == FC_F64 || p->out_type == FC_F64)
         return "f64 is left to the reference";
     if (row->type && (p->q_type != row->type || p->kv_type != row->type))
-        return fc_refuse("its matrix instructions take %s, not q_type = %s and kv_type = %s",
+        return fc_refuse("its instructions take %s, not q_type = %s and kv_type = %s",
                          fc_type_name(row->type), fc_type_name(p->q_type),
                          fc_type_name(p->kv_type));
     return row->few_rows ? refuse_many_rows(p) : NULL;
@@ -91,6 +91,9 @@ static fc_status run_backward(const fc_plan *plan, const fc_buffers *b, const fc
 CPU_ROWS(plain, FC_CPU_PLAIN, "plain C vectors")
 #if defined(__aarch64__)
 CPU_ROWS(neon, FC_CPU_NEON, "NEON")
+CPU_ROW(neonfhm, decode, FC_FORWARD, run,
+        "few query rows, keys split over the threads; NEON with FHM", .level = FC_CPU_NEONFHM,
+        .type = FC_F16, .few_rows = true)
 CPU_ROW(neonbf16, prefill, FC_FORWARD, run, "many query rows, in tiles; NEON with BF16",
         .level = FC_CPU_NEONBF16, .type = FC_BF16)
 #elif defined(__x86_64__)

@@ -56,6 +56,18 @@ static inline void load_floats(fc_type type, const void *base, int64_t index, in
     }
 }
 
+/* to[i] = base[index + i · stride], of 16 bits */
+static inline void load_halves(const void *base, int64_t index, int64_t stride, int64_t count,
+                               uint16_t *to)
+{
+    const uint16_t *from = (const uint16_t *)base + index;
+    if (stride == 1)
+        memcpy(to, from, (size_t)count * sizeof *to);
+    else
+        for (int64_t i = 0; i < count; i++)
+            to[i] = from[i * stride];
+}
+
 /* base[index + i · stride] = factor · values[i] */
 static inline void store_floats(fc_type type, void *base, int64_t index, int64_t stride,
                                 int64_t count, float factor, const float *values)

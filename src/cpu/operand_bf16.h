@@ -22,12 +22,7 @@ static inline void operand_load_row(fc_type type, const void *base, int64_t inde
 {
     (void)type; /* bf16, which has no scale */
     (void)factor;
-    const operand *from = (const operand *)base + index;
-    if (stride == 1)
-        memcpy(to, from, (size_t)count * sizeof *to);
-    else
-        for (int64_t i = 0; i < count; i++)
-            to[i] = from[i * stride];
+    load_halves(base, index, stride, count, to);
 }
 
 /* Whether a row of the tensor is a row of operands. */

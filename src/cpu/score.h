@@ -18,7 +18,7 @@ typedef struct key_span {
 } key_span;
 
 /* A query row on its way. The weights of its keys are 2^(score · log2 e - top); top is the largest
- * exponent so far, sum that of all weights. */
+ * exponent so far, less what the largest weight's own shall be (lift), sum that of all weights. */
 typedef struct query_row {
     int64_t head;
     int64_t row; /* within the sequence */
@@ -183,14 +183,15 @@ static void dropout_factors(const score_rules *rules, const fc_sequence *s, cons
 }
 
 /* Takes the span's scores into the row's top and returns by what its older sums shrink. */
-static inline float raise_top(query_row *row, key_span span, float scale, const float *scores)
+static inline float raise_top(query_row *row, key_span span, float scale, float lift,
+                              const float *scores)
 {
     vec high[2] = {vec_set(-INFINITY), vec_set(-INFINITY)};
     for (int64_t j = span.first; j < span.end; j += SCORE_STEP) {
         high[0] = vec_max(high[0], vec_load(scores + j));
         high[1] = vec_max(high[1], vec_load(scores + j + VEC_LANES));
     }
-    const float old = row->top, highest = vec_highest(vec_max(high[0], high[1])) * scale;
+    const float old = row->top, highest = vec_highest(vec_max(high[0], high[1])) * scale - lift;
     if (!(highest > old))
         return 1;
     const float shrink = exp2f(old - highest);
@@ -201,10 +202,10 @@ static inline float raise_top(query_row *row, key_span span, float scale, const 
 
 /* Scores to weights, which may take the scores' place; factors are NULL or multiply the weights,
  * but not their sum. Returns by what the row's older sums of values shrink. */
-static inline float weigh_scores(query_row *row, key_span span, float scale, const float *factors,
-                                 const float *scores, float *weights)
+static inline float weigh_scores(query_row *row, key_span span, float scale, float lift,
+                                 const float *factors, const float *scores, float *weights)
 {
-    const float shrink = raise_top(row, span, scale, scores);
+    const float shrink = raise_top(row, span, scale, lift, scores);
     const vec scales = vec_set(scale);
     const vec base = vec_set(row->top == -INFINITY ? 0 : -row->top);
     vec sum[2] = {vec_zero(), vec_zero()};

@@ -13,50 +13,6 @@ enum {
 
 #define STREAM_INLINE static inline __attribute__((always_inline))
 
-/* The query rows. dims are padded to whole vectors; q with zeros. */
-typedef struct stream_queries {
-    int64_t row_count;
-    const float *q;
-    int64_t q_stride;
-    float *scores; /* [row_count][STREAM_STRIDE], then the weights */
-    float *out;
-    int64_t out_stride;
-} stream_queries;
-
-/* Rows of K or V of one block of keys. */
-typedef struct stream_rows {
-    fc_type type; /* as they are to be read */
-    int64_t dim;
-    int64_t first, end; /* of the block's keys, those that are wanted */
-    const uint8_t *row[STREAM_KEYS];
-    float scale[STREAM_KEYS];
-    bool scaled;
-} stream_rows;
-
-/* Rows whose elements are not neighbours are copied; all others are read where they are. */
-static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t end,
-                        float *staging, stream_rows *found)
-{
-    const fc_type type = r->problem->kv_type;
-    const bool neighbours = r->strides->dim == 1;
-    int64_t index[STREAM_KEYS] = {0};
-    find_rows(r, block + first, end - first, index + first);
-    found->type = neighbours ? type : FC_F32;
-    found->dim = r->dim;
-    found->first = first;
-    found->end = end;
-    found->scaled = r->scales != NULL;
-    for (int64_t key = first; key < end; key++) {
-        float *copy = staging + key * r->dim;
-        found->scale[key] = key_scale(r, block + key);
-        found->row[key] = (const uint8_t *)copy;
-        if (neighbours)
-            found->row[key] = element_at(type, r->base, index[key]);
-        else
-            load_floats(type, r->base, index[key], r->strides->dim, r->dim, 1, copy);
-    }
-}
-
 /* The elements from `at` on that fill no vector, with zeros behind them. */
 static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
 {
@@ -70,55 +26,6 @@ static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int6
 {
     return at + VEC_LANES <= dim ? vec_load_as(type, row + at * element_bytes(type))
                                  : stream_load_rest(type, row, at, dim);
-}
-
-/* Asks for four keys' rows of what is wanted next: with few operations per byte it is the waiting
- * for memory that counts. */
-static inline void stream_prefetch(const stream_rows *next, int64_t key)
-{
-    const int64_t bytes = next->dim * element_bytes(next->type);
-    for (int64_t i = key; i < key + 4; i++)
-        for (int64_t at = 0; i >= next->first && i < next->end && at < bytes; at += 64)
-            __builtin_prefetch(next->row[i] + at);
-}
-
-STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
-                                   vec sum[STREAM_TOGETHER][4])
-{
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++) {
-        const vec left = vec_load(q + row * q_stride);
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            sum[row][i] = vec_fma(left, key[i], sum[row][i]);
-    }
-}
-
-/* Four keys: scores[row][0 … 3]. */
-STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
-                                     const uint8_t *const keys[4], int64_t dim, float *scores)
-{
-    const int64_t size = element_bytes(type);
-    vec sum[STREAM_TOGETHER][4], key[4];
-    int64_t at = 0;
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        sum[row][0] = sum[row][1] = sum[row][2] = sum[row][3] = vec_zero();
-    for (; at + VEC_LANES <= dim; at += VEC_LANES) {
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            key[i] = vec_load_as(type, keys[i] + at * size);
-        stream_multiply(rows, q + at, q_stride, key, sum);
-    }
-    if (at < dim) {
-        FC_UNROLL
-        for (int i = 0; i < 4; i++)
-            key[i] = stream_load_rest(type, keys[i], at, dim);
-        stream_multiply(rows, q + at, q_stride, key, sum);
-    }
-    FC_UNROLL
-    for (int64_t row = 0; row < rows; row++)
-        vec_sum4(sum[row], scores + row * STREAM_STRIDE);
 }
 
 STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
@@ -138,9 +45,9 @@ STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGET
         vec_store(out + row * out_stride, sum[row]);
 }
 
-STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
-                                   const uint8_t *const *values, int64_t dim, float *out,
-                                   int64_t out_stride)
+STREAM_INLINE void stream_add_floats(fc_type type, int rows, int keys, const float *weights,
+                                     const uint8_t *const *values, int64_t dim, float *out,
+                                     int64_t out_stride)
 {
     const int64_t size = element_bytes(type);
     const uint8_t *from[4]; /* a copy, which writing out can't change */
@@ -166,6 +73,67 @@ STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float
             value[i] = stream_load_rest(type, from[i], at, dim);
         stream_accumulate(rows, keys, weight, value, out + at, out_stride);
     }
+}
+
+/* How four keys are scored, or up to four values added, to some rows. */
+#if defined(FC_STREAM_FHM)
+#include "cpu/stream_fhm.h"
+#else
+#include "cpu/stream_f32.h"
+#endif
+
+/* The query rows. dims are padded to whole steps; q with zeros. */
+typedef struct stream_queries {
+    int64_t row_count;
+    const stream_element *q;
+    int64_t q_stride;
+    float *scores; /* [row_count][STREAM_STRIDE], then the weights */
+    float *out;
+    int64_t out_stride;
+} stream_queries;
+
+/* Rows of K or V of one block of keys. */
+typedef struct stream_rows {
+    fc_type type; /* as they are to be read */
+    int64_t dim;
+    int64_t first, end; /* of the block's keys, those that are wanted */
+    const uint8_t *row[STREAM_KEYS];
+    float scale[STREAM_KEYS];
+    bool scaled;
+} stream_rows;
+
+/* Rows whose elements are not neighbours are copied; all others are read where they are. */
+static void stream_find(const key_rows *r, int64_t block, int64_t first, int64_t end,
+                        stream_element *staging, stream_rows *found)
+{
+    const fc_type type = r->problem->kv_type;
+    const bool neighbours = r->strides->dim == 1;
+    int64_t index[STREAM_KEYS] = {0};
+    find_rows(r, block + first, end - first, index + first);
+    found->type = neighbours ? type : stream_copy_type;
+    found->dim = r->dim;
+    found->first = first;
+    found->end = end;
+    found->scaled = r->scales != NULL;
+    for (int64_t key = first; key < end; key++) {
+        stream_element *copy = staging + key * r->dim;
+        found->scale[key] = key_scale(r, block + key);
+        found->row[key] = (const uint8_t *)copy;
+        if (neighbours)
+            found->row[key] = element_at(type, r->base, index[key]);
+        else
+            stream_copy_row(type, r->base, index[key], r->strides->dim, r->dim, 1, copy);
+    }
+}
+
+/* Asks for four keys' rows of what is wanted next: with few operations per byte it is the waiting
+ * for memory that counts. */
+static inline void stream_prefetch(const stream_rows *next, int64_t key)
+{
+    const int64_t bytes = next->dim * element_bytes(next->type);
+    for (int64_t i = key; i < key + 4; i++)
+        for (int64_t at = 0; i >= next->first && i < next->end && at < bytes; at += 64)
+            __builtin_prefetch(next->row[i] + at);
 }
 
 /* Where fewer than four keys are left the last one is scored again, past the end. */
@@ -224,7 +192,7 @@ STREAM_INLINE void stream_add_typed(fc_type type, const stream_queries *s,
 /* scores = q · k; next is prefetched. */
 static void stream_score(const stream_queries *s, const stream_rows *keys, const stream_rows *next)
 {
-    switch (keys->type) {
+    switch (stream_read_type(keys->type)) {
     case FC_F16: stream_score_typed(FC_F16, s, keys, next); break;
     case FC_BF16: stream_score_typed(FC_BF16, s, keys, next); break;
     case FC_F8_E4M3: stream_score_typed(FC_F8_E4M3, s, keys, next); break;
@@ -239,7 +207,7 @@ static void stream_score(const stream_queries *s, const stream_rows *keys, const
 /* out += weight · v; the scales of v are already in the weights. */
 static void stream_add(const stream_queries *s, const stream_rows *values, const stream_rows *next)
 {
-    switch (values->type) {
+    switch (stream_read_type(values->type)) {
     case FC_F16: stream_add_typed(FC_F16, s, values, next); break;
     case FC_BF16: stream_add_typed(FC_BF16, s, values, next); break;
     case FC_F8_E4M3: stream_add_typed(FC_F8_E4M3, s, values, next); break;
