@@ -180,9 +180,10 @@ static void add_all_decode(void)
 }
 
 /* A kernel that starts while the one before it ends: each runs behind itself. */
-static void add_dependent(int64_t q_length, int64_t kv_length, int64_t head_dim, bool ragged)
+static void add_dependent(int64_t sequences, int64_t q_length, int64_t kv_length, int64_t head_dim,
+                          bool ragged)
 {
-    case_draft d = draft_make("dependent", 2, 2, q_length, kv_length, head_dim);
+    case_draft d = draft_make("dependent", sequences, sequences, q_length, kv_length, head_dim);
     fc_attention *p = &d.c.problem;
     p->dependent_launch = 1;
     p->q_type = head_dim > 64 ? FC_BF16 : FC_F16;
@@ -195,10 +196,11 @@ static void add_dependent(int64_t q_length, int64_t kv_length, int64_t head_dim,
 
 static void add_all_dependent(void)
 {
-    add_dependent(100, 257, 64, false);
-    add_dependent(100, 257, 64, true);
-    add_dependent(70, 130, 128, false);
-    add_dependent(1, 300, 128, false);
+    add_dependent(2, 100, 257, 64, false);
+    add_dependent(2, 100, 257, 64, true);
+    add_dependent(2, 70, 130, 128, false);
+    add_dependent(2, 1, 300, 128, false);
+    add_dependent(1, 64, 300, 64, false);
 }
 
 void case_add_kinds(void)

@@ -99,7 +99,11 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     p.batch = 8;
     p.q_length = p.kv_length = 128;
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_four_all_f16");
+    p.causal = 1; /* the first rows see few keys */
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
     assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_four_f16");
+    p.causal = 0;
     p.batch = 7; /* 56 tiles of 128 rows: one round */
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
     assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");

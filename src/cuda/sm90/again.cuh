@@ -11,6 +11,11 @@
 
 #define LANE_DIMS (VALUE_DIM / WARP_LANES)
 
+/* Mostly it is called: in place it would push what is near it apart. */
+#ifndef AGAIN_INLINE
+#define AGAIN_INLINE __noinline__
+#endif
+
 /* Bit l is set where lane l holds sums of its row r that are not finite. */
 static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[4], int tiles, int r)
 {
@@ -46,7 +51,7 @@ static __device__ __forceinline__ float score_again(const attention_args *args,
 
 /* Columns [first_column, end_column) of one row, by a whole warp: a lane takes every 32nd key, and
  * of the result the dims lane + 32 i. */
-static __device__ __noinline__ void compute_row_again(const attention_args *args,
+static __device__ AGAIN_INLINE void compute_row_again(const attention_args *args,
                                                       const sequence_share *share, int packed_row,
                                                       int first_column, int end_column)
 {

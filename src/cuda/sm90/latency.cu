@@ -41,9 +41,17 @@
 #define PAIR (cluster_blocks() > 1)
 #endif
 
+/* 1: for rows that see all keys, at least FEW_KEYS, with no sink, and no lengths in memory. */
+#ifndef ALL_KEYS
+#define ALL_KEYS 0
+#endif
+#if ALL_KEYS
+#define AGAIN_INLINE __forceinline__ /* a call, never made, takes a tenth longer */
+#endif
+
 /* 1: for rows that may see few keys. A variant without that is chosen where none does. */
 #ifndef FEW_KEYS_TOO
-#define FEW_KEYS_TOO 1
+#define FEW_KEYS_TOO (!ALL_KEYS)
 #endif
 
 #define HEADS_SHARE_TILES 0
@@ -103,6 +111,17 @@ typedef struct block_work {
     int rank;
 } block_work;
 
+static __device__ __forceinline__ sequence_share whole_share(const attention_args *args)
+{
+    sequence_share share = {};
+    share.batch = (int)blockIdx.z;
+    share.head = (int)blockIdx.y;
+    share.kv_head = divide(share.head, args->heads_per_kv);
+    share.rows = args->q_length;
+    share.kv_rows = args->kv_length;
+    return share;
+}
+
 /* Half of the keys that the rows of a pair's tile see goes to each block. */
 static __device__ __forceinline__ block_work find_work(const attention_args *args)
 {
@@ -110,8 +129,14 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     w.pair = PAIR;
     w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
-    w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
-    w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
+    if (ALL_KEYS) {
+        w.share = whole_share(args);
+        w.limits.first = w.limits.all_first = 0;
+        w.limits.end = w.limits.all_end = args->kv_length;
+    } else {
+        w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
+        w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
+    }
     const int first = w.limits.first / KV_TILE;
     const int all = w.block_row < w.share.rows
                         ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
@@ -154,7 +179,7 @@ static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shar
 {
     mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
     load_panels(shared->q, &args->q, QUERY_TILE, HEAD_DIM, w->share.q_first + w->block_row,
-                w->share.head, args->attention.cu_q ? 0 : w->share.batch, &shared->q_full);
+                w->share.head, !ALL_KEYS && args->attention.cu_q ? 0 : w->share.batch, &shared->q_full);
 }
 
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
@@ -162,7 +187,7 @@ static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_
 {
     fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM,
                  w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 args->attention.cu_kv ? 0 : w->share.batch, shared->k_full[i % STAGES]);
+                 !ALL_KEYS && args->attention.cu_kv ? 0 : w->share.batch, shared->k_full[i % STAGES]);
 }
 
 static __device__ __forceinline__ void fetch_values(const sm90_args *args, shared_tiles *shared,
@@ -170,7 +195,7 @@ static __device__ __forceinline__ void fetch_values(const sm90_args *args, share
 {
     fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM,
                  w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 args->attention.cu_kv ? 0 : w->share.batch, shared->v_full[i % STAGES]);
+                 !ALL_KEYS && args->attention.cu_kv ? 0 : w->share.batch, shared->v_full[i % STAGES]);
 }
 
 /* What the block waits for first goes out before it meets others. */
@@ -262,6 +287,15 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
     wgmma_wait(0);
 }
 
+/* The last tile has `keys` of them. */
+static __device__ __forceinline__ void hide_end(score_sums scores, int keys)
+{
+#pragma unroll
+    for (int i = 0; i < SCORE_TILES * 4; i++)
+        if (i / 4 * 8 + lane_id() % 4 * 2 + i % 2 >= keys)
+            scores[0][i / 4][i % 4] = negative_infinity();
+}
+
 /* One tile of keys. */
 static __device__ __forceinline__ void add_tile(const attention_args *args, const block_work *w,
                                                 shared_tiles *shared, int i, int warp_row,
@@ -275,7 +309,10 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
     float base[LANE_ROWS];
     start_scores(scores, shared, stage, parity);
     wgmma_wait(0);
-    if (first_key < w->limits.all_first || first_key + KV_TILE > w->limits.all_end)
+    const int keys_to_end = w->limits.all_end - first_key;
+    if (ALL_KEYS && keys_to_end < KV_TILE)
+        hide_end(scores, keys_to_end);
+    if (!ALL_KEYS && (first_key < w->limits.all_first || keys_to_end < KV_TILE))
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
     move_maximum(scores, out, softmax, base, scale_log2);
     if (count_rest)
@@ -371,7 +408,7 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         const row_end end =
-            finish_row(args, softmax->max[r], softmax->sum[r], share->head, 1);
+            finish_row(args, softmax->max[r], softmax->sum[r], share->head, !ALL_KEYS);
         if (lane_id() % 4 == 0 && row < share->rows && first_column == 0)
             store_lse(args, share, row, end.lse_log2);
         if (row < share->rows)
@@ -415,7 +452,7 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
 /* They may be what the kernel before this one writes. */
 static __device__ __forceinline__ int reads_lengths(const attention_args *args)
 {
-    return args->cu_q || args->cu_kv || args->kv_lengths;
+    return !ALL_KEYS && (args->cu_q || args->cu_kv || args->kv_lengths);
 }
 
 static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,

@@ -14,9 +14,10 @@ enum {
     TILE_ROWS = 128,    /* of most tiles of prefill.cu */
     PIECE = 64,         /* keys of a box of prefill.cu where there are features */
     LATENCY_KEYS = 384, /* that latency.cu wants */
-    CROWD = 4,          /* blocks of its smallest variant on a multiprocessor */
-    CROWD_KEYS = 256,   /* that these are for */
-    LONG_ROWS = 4096,   /* from so many keys on blocks that work longest are worth a thought */
+    CROWD = 4,          /* blocks of its smallest variants on a multiprocessor */
+    MOST_CROWD_KEYS = 512,
+    FEW_KEYS = 64,    /* features.cuh */
+    LONG_ROWS = 4096, /* from so many keys on blocks that work longest are worth a thought */
     SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
 };
 
@@ -120,13 +121,27 @@ static int latency_dim(const fc_attention *p)
     return fc_cuda_larger_dim(p) <= 64 ? 64 : 128;
 }
 
+/* Whether rows see different keys. */
+static bool has_limits(const fc_attention *p)
+{
+    return p->window_left >= 0 || p->window_right >= 0;
+}
+
+/* Whether rows see all keys, not too few, and nothing has to be looked up for that. */
+static bool sees_all(const fc_attention *p)
+{
+    return !has_limits(p) && !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks &&
+           p->kv_length >= FEW_KEYS;
+}
+
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
  * those of prefill.cu need two. */
 static bool crowds(const fc_context *context, const fc_attention *p)
 {
     const int64_t blocks = context->cuda->multiprocessors;
-    return latency_dim(p) == 64 && p->kv_length <= CROWD_KEYS && prefill_tiles(p) > blocks &&
-           latency_tiles(p) <= CROWD * blocks;
+    return latency_dim(p) == 64 &&
+           p->kv_length <= (sees_all(p) ? MOST_CROWD_KEYS : MOST_CROWD_KEYS / 2) &&
+           prefill_tiles(p) > blocks && latency_tiles(p) <= CROWD * blocks;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
@@ -151,12 +166,6 @@ static bool prefill_suits(const fc_kernel *self, const fc_context *context, cons
            (p->batch_invariant || 2 * prefill_tiles(p) >= context->cuda->multiprocessors);
 }
 
-/* Whether rows see different keys. */
-static bool has_limits(const fc_attention *p)
-{
-    return p->window_left >= 0 || p->window_right >= 0;
-}
-
 /* Two blocks share the keys of a tile where that fills the GPU better; where a row's bits may not
  * depend on how busy it is, always. */
 static bool splits_keys(const fc_context *context, const fc_attention *p)
@@ -170,7 +179,7 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
     if (!p->batch_invariant && crowds(context, p))
-        return "k64_four";
+        return sees_all(p) ? "k64_four_all" : "k64_four";
     const bool splits = splits_keys(context, p);
     const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
     if (keys <= 64)
@@ -178,7 +187,7 @@ static const char *latency_variant(const fc_context *context, const fc_attention
     const bool may_see_few = has_limits(p) || p->packed_kv;
     if (keys <= 128 || may_see_few || latency_dim(p) > 64)
         return "k128";
-    return splits ? "k256_pair" : "k256";
+    return splits && sees_all(p) ? "k256_pair" : "k256";
 }
 
 /* Whether prefill's variants without FEATURES run it. */
