@@ -31,7 +31,7 @@
 #endif
 /* Panels of its result that a warp has under way to memory. */
 #ifndef STAGED_PANELS
-#define STAGED_PANELS (VALUE_DIM > 64 ? 2 : 1)
+#define STAGED_PANELS (VALUE_DIM % 128 == 0 ? 2 : 1)
 #endif
 /* 1: warpgroups take turns in starting products, so that one's softmax meets another's products. */
 #ifndef PING_PONG
@@ -58,6 +58,7 @@
 #include "sm90/store.cuh"
 
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
+static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
 
 /* 2. Shared memory. */
 
