@@ -7,12 +7,16 @@ of several runs, for the smallest of problems. Beside it PyTorch's own call on t
 """
 
 import argparse
+import sys
 import time
 
-import torch
+try:
+    import torch
 
-import flashcore
-import flashcore.torch
+    import flashcore
+    import flashcore.torch
+except ImportError as missing:
+    sys.exit(f"bench/overhead.py needs PyTorch and FlashCore's package (pip install .): {missing}")
 
 CALLS = 2000
 

@@ -12,11 +12,15 @@ installed, FlashAttention; one that refuses a problem says why and the others go
 
 import argparse
 import json
+import sys
 import time
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+except ImportError as missing:
+    sys.exit(f"bench/peers.py times PyTorch, which {sys.executable} does not have: {missing}")
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 CALLS = 20
