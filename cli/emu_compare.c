@@ -13,6 +13,7 @@
 #include "tensors.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -273,17 +274,25 @@ int cli_emu_compare(const cli_arguments *arguments)
     const pid_t child = fork();
     if (child == 0)
         _exit(run_child(arguments, file));
+    fc_context *gpu = open_kernel(arguments->context.kernel);
+    const bool has_gpu = gpu != NULL;
+    fc_context_destroy(gpu);
+    if (!has_gpu && child > 0)
+        kill(child, SIGKILL); /* there is nothing to compare with */
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
         fclose(file);
-        return cli_fail(CLI_FAILED, "the emulator did not come to its end");
+        return has_gpu ? cli_fail(CLI_FAILED, "the emulator did not come to its end") : CLI_FAILED;
     }
     rewind(file);
     comparison *rows = cli_allocate((size_t)fc_kernel_count() * sizeof *rows);
     size_t count = 0;
     const bool ok = compare_file(file, rows, &count);
     fclose(file);
-    status = ok ? print_rows(rows, count) : CLI_FAILED;
+    if (ok && count == 0)
+        status = cli_fail(CLI_FAILED, "%s is no CUDA kernel", arguments->context.kernel);
+    else
+        status = ok ? print_rows(rows, count) : CLI_FAILED;
     free(rows);
     return status;
 }

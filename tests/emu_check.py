@@ -3,7 +3,7 @@
 
 Each kernel runs a sample of the case list, evenly spread over those that it accepts and that are
 not large (`flashcore check --sample`): a few for the rungs of the ladder, more for kernels that
-users get. With --all it is the whole list, which takes hours.
+users get. With --all it is the whole list: a quarter of an hour on two cores.
 """
 
 import argparse
