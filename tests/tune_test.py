@@ -16,6 +16,7 @@ from cli_tools import FLASHCORE, flashcore
 KERNEL = ["--backend", "emu", "--kernel", "ladder_swizzle", "--shape", "1,1,64,64"]
 HOPPER = {kernel: ["--backend", "emu", "--kernel", kernel, "--shape", "1,1,256,64"]
           for kernel in ("sm90_prefill", "sm90_latency")}
+STORED = ["--backend", "cuda", "--kernel", "ladder_swizzle", "--shape", "1,1,64,64", "--macro", "KV_TILE=32"]
 CPU = ["--shape", "1,2,16,8", "--seconds", "0.01"]
 INFO = flashcore("info").stdout
 HAS_CUDA = "no CUDA" not in INFO
@@ -127,6 +128,36 @@ class TuneTest(unittest.TestCase):
     def test_a_group_of_keys_larger_than_a_piece_is_refused(self):
         self.succeed(*HOPPER["sm90_latency"], "--macro", "GROUP_KEYS=128")
         self.assertIn("whole groups of keys", self.candidates()["GROUP_KEYS=128"]["reason"])
+
+    def tune_as_on_a_gpu(self, seconds):
+        """With the emulator as the GPU, which times nothing: times of earlier runs, by candidate, have to do."""
+        search = self.search()
+        for candidate in search["candidates"]:
+            p50 = seconds[candidate["text"]]
+            candidate.update(outcome="timed", rounds=3, p10_us=p50, p50_us=p50, p90_us=p50)
+        self.file.write_text(json.dumps(search))
+        return flashcore("tune", self.file, *STORED, cwd=self.directory.name, environment=self.as_gpu)
+
+    @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
+    def test_a_winner_is_kept_for_its_gpu_and_problem(self):
+        emulator = Path(FLASHCORE).resolve().parent.parent / "emu" / "libflashcore_emu.so"
+        self.as_gpu = {"FLASHCORE_CACHE": self.cache.name, "FLASHCORE_CUDA_DRIVER": str(emulator)}
+        first = flashcore("tune", self.file, *STORED, cwd=self.directory.name, environment=self.as_gpu)
+        self.assertEqual(first.returncode, 1, first.stdout)
+        kept = Path(self.directory.name) / "flashcore-tuned.txt"
+        built_wins = {"as built": 5, "KV_TILE=32": 10}
+        self.assertEqual(self.tune_as_on_a_gpu(built_wins).returncode, 0)
+        self.assertFalse(kept.exists())
+        other = "other GPU | ladder_swizzle_d64 | bh1 q64 kv64 | KV_TILE=16 | by hand\n"
+        kept.write_text(other)
+        wins = self.tune_as_on_a_gpu({"as built": 10, "KV_TILE=32": 5})
+        self.assertEqual((wins.returncode, wins.stderr), (0, ""))
+        self.assertIn("kept in flashcore-tuned.txt", wins.stdout)
+        bucket = self.search()["bucket"]
+        row = f"emulated GPU (sm_90) | ladder_swizzle_d64 | {bucket} | KV_TILE=32 | 5 us, as built 10 us, best of 2\n"
+        self.assertEqual(kept.read_text(), other + row)
+        self.assertEqual(self.tune_as_on_a_gpu(built_wins).returncode, 0)
+        self.assertEqual(kept.read_text(), other)
 
     def test_a_search_goes_on_where_it_was(self):
         self.succeed(*CPU)
