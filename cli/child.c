@@ -15,14 +15,19 @@
 
 static const double seconds_to_end = 10;
 
+static bool write_to(const char *path)
+{
+    const int output = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return output >= 0 && dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0;
+}
+
 /* In the new process. A group of its own: Ctrl-C on the terminal reaches this program alone, which
  * passes it on once. */
 static void become(const child_run *run, int error_end)
 {
-    const int output = open(run->output_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (setpgid(0, 0) != 0 || output < 0 || input < 0 || dup2(input, STDIN_FILENO) < 0 ||
-        dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)
+    if (setpgid(0, 0) != 0 || input < 0 || dup2(input, STDIN_FILENO) < 0 ||
+        (run->output_path != NULL && !write_to(run->output_path)))
         return;
     if (run->words != NULL) {
         execvp(run->words[0], (char *const *)run->words);

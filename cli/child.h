@@ -10,7 +10,8 @@ typedef struct child_run {
     const char *const *words;    /* the program and its arguments, up to a NULL; or NULL for */
     int (*function)(void *user); /* whose result is the exit status */
     void *user;
-    const char *output_path; /* stdout and stderr go to the end of this file */
+    const char
+        *output_path; /* stdout and stderr go to the end of this file; NULL: to this program's */
     double limit_seconds;
 } child_run;
 

@@ -2,10 +2,12 @@
  * the emulator and leaves it in a file, then this one does the same on the GPU and compares. */
 #include "emu_compare.h"
 
+#include "child.h"
 #include "core/convert.h"
 #include "core/internal.h"
 #include "device.h"
 #include "emulator.h"
+#include "interrupt.h"
 #include "output.h"
 #include "problem.h"
 #include "sample.h"
@@ -13,11 +15,8 @@
 #include "tensors.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { DEFAULT_SAMPLE = 40 };
 
@@ -123,8 +122,16 @@ static bool is_wanted(const fc_kernel_info *kernel, const char *only)
            (only == NULL || strcmp(only, kernel->name) == 0);
 }
 
-static int run_child(const cli_arguments *arguments, FILE *file)
+/* What the other processes get. */
+typedef struct comparing {
+    const cli_arguments *arguments;
+    FILE *file;
+} comparing;
+
+static int run_on_emulator(void *user)
 {
+    const cli_arguments *arguments = ((comparing *)user)->arguments;
+    FILE *file = ((comparing *)user)->file;
     char complaint[CLI_COMPLAINT_BYTES];
     const size_t wanted = arguments->sample > 0 ? (size_t)arguments->sample : DEFAULT_SAMPLE;
     if (!cli_use_emulator(complaint))
@@ -222,7 +229,7 @@ static bool compare_file(FILE *file, comparison *rows, size_t *count)
     record r;
     fc_context *context = NULL;
     bool ok = true;
-    while (ok && fread(&r, sizeof r, 1, file) == 1) {
+    while (ok && !cli_interrupted() && fread(&r, sizeof r, 1, file) == 1) {
         uint8_t *emulated = cli_allocate(r.bytes + 1);
         ok = fread(emulated, 1, r.bytes, file) == r.bytes;
         if (*count == 0 || strcmp(rows[*count - 1].kernel, r.kernel) != 0) {
@@ -266,33 +273,44 @@ static int print_rows(const comparison *rows, size_t count)
     return ok ? CLI_OK : CLI_FAILED;
 }
 
+/* A driver that was opened is of no use to a process forked later: the first look is another's. */
+static int look_for_gpu(void *user)
+{
+    fc_context *context = open_kernel(((comparing *)user)->arguments->context.kernel);
+    const int status = context != NULL ? CLI_OK : CLI_FAILED;
+    fc_context_destroy(context);
+    return status;
+}
+
+/* A process that fails has said why. */
+static bool run_apart(int (*function)(void *user), comparing *c)
+{
+    const child_run run = {.function = function, .user = c, .limit_seconds = INFINITY};
+    child_result ended;
+    child_wait(&run, &ended);
+    if (ended.reason[0] != '\0' && ended.exit_status != CLI_FAILED && !cli_interrupted())
+        cli_refuse("%s", ended.reason);
+    return ended.reason[0] == '\0';
+}
+
 int cli_emu_compare(const cli_arguments *arguments)
 {
-    FILE *file = tmpfile();
-    if (file == NULL)
+    comparing c = {.arguments = arguments, .file = tmpfile()};
+    if (c.file == NULL)
         return cli_fail(CLI_FAILED, "no temporary file");
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(run_child(arguments, file));
-    fc_context *gpu = open_kernel(arguments->context.kernel);
-    const bool has_gpu = gpu != NULL;
-    fc_context_destroy(gpu);
-    if (!has_gpu && child > 0)
-        kill(child, SIGKILL); /* there is nothing to compare with */
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        fclose(file);
-        return has_gpu ? cli_fail(CLI_FAILED, "the emulator did not come to its end") : CLI_FAILED;
-    }
-    rewind(file);
     comparison *rows = cli_allocate((size_t)fc_kernel_count() * sizeof *rows);
     size_t count = 0;
-    const bool ok = compare_file(file, rows, &count);
-    fclose(file);
-    if (ok && count == 0)
-        status = cli_fail(CLI_FAILED, "%s is no CUDA kernel", arguments->context.kernel);
-    else
-        status = ok ? print_rows(rows, count) : CLI_FAILED;
+    int status = CLI_FAILED;
+    cli_catch_interrupts();
+    if (run_apart(look_for_gpu, &c) && run_apart(run_on_emulator, &c)) {
+        rewind(c.file);
+        const bool ok = compare_file(c.file, rows, &count);
+        if (ok && count == 0)
+            cli_refuse("%s is no CUDA kernel", arguments->context.kernel);
+        else if (ok)
+            status = print_rows(rows, count);
+    }
+    fclose(c.file);
     free(rows);
-    return status;
+    return cli_interrupted() ? CLI_INTERRUPTED : status;
 }

@@ -1,17 +1,16 @@
 /* tune_compile.c: the compiler's word on every candidate, before anything runs; in a process of its
  * own, because NVRTC may start the CUDA driver, and what is forked after that cannot use it. */
+#include "child.h"
 #include "cuda/rebuild.h"
 #include "interrupt.h"
 #include "output.h"
 #include "tune.h"
 
-#include <errno.h>
+#include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST_WORKERS = 32, REGISTERS_OF_A_MULTIPROCESSOR = 65536 };
@@ -110,41 +109,38 @@ static bool compile_all(tune_search *search)
     return count > 0 || cli_refuse("no thread could be started to compile with");
 }
 
-/* An interrupt is passed on: the compiler ends what it is at. */
-static bool wait_for_compiler(pid_t compiler)
-{
-    int status = 0;
-    while (waitpid(compiler, &status, 0) < 0 && errno == EINTR)
-        kill(compiler, SIGINT);
-    if (WIFSIGNALED(status) && !cli_interrupted())
-        return cli_refuse("the compiler was ended by signal %d (%s)", WTERMSIG(status),
-                          strsignal(WTERMSIG(status)));
-    return status == 0 || cli_interrupted();
-}
+typedef struct compiling_apart {
+    tune_search *search;
+    FILE *file; /* for the candidates as the other process leaves them */
+} compiling_apart;
 
-static int compile_into(tune_search *search, FILE *file)
+static int compile_here(void *user)
 {
+    const compiling_apart *apart = user;
+    const tune_search *search = apart->search;
     const size_t count = (size_t)search->count;
-    const bool ok = compile_all(search) &&
-                    fwrite(search->candidates, sizeof *search->candidates, count, file) == count;
-    return ok && fflush(file) == 0 ? 0 : 1;
+    const bool ok =
+        compile_all(apart->search) &&
+        fwrite(search->candidates, sizeof *search->candidates, count, apart->file) == count;
+    return ok ? 0 : 1;
 }
 
 bool tune_compile(tune_search *search)
 {
     const size_t count = (size_t)search->count;
-    FILE *file = tmpfile();
-    if (file == NULL)
+    compiling_apart apart = {.search = search, .file = tmpfile()};
+    const child_run run = {.function = compile_here, .user = &apart, .limit_seconds = INFINITY};
+    child_result ended;
+    if (apart.file == NULL)
         return cli_refuse("no temporary file to compile with");
-    fflush(NULL);
-    const pid_t compiler = fork();
-    if (compiler == 0)
-        _exit(compile_into(search, file));
-    bool ok = compiler > 0 ? wait_for_compiler(compiler)
-                           : cli_refuse("no process could be started to compile with");
-    rewind(file);
-    if (ok && fread(search->candidates, sizeof *search->candidates, count, file) != count)
-        ok = cli_refuse("the compiler did not come to its end");
-    fclose(file);
+    child_wait(&run, &ended);
+    rewind(apart.file);
+    bool ok = cli_interrupted(); /* the cache has what was compiled */
+    if (!ok && ended.reason[0] != '\0')
+        cli_refuse("compiling: %s", ended.reason);
+    else if (!ok)
+        ok = fread(search->candidates, sizeof *search->candidates, count, apart.file) == count ||
+             cli_refuse("the compiler did not come to its end");
+    fclose(apart.file);
     return ok;
 }

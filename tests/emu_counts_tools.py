@@ -34,6 +34,17 @@ class Shape:
         return self.dim * 2 // SECTOR
 
 
+@dataclasses.dataclass
+class Counts:
+    """What every model of a kernel expects; each adds its own instructions."""
+
+    exp2: int = 0
+    global_read_sectors: int = 0
+    global_write_sectors: int = 0
+    bank_conflicts: int = 0
+    wasted_sectors: int = 0
+
+
 def emu(kernel, shape):
     done = subprocess.run([FLASHCORE, "emu", "--kernel", kernel, *shape.words(), "--json"],
                           capture_output=True, text=True, check=False)

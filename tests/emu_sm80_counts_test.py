@@ -6,7 +6,7 @@ kernels themselves."""
 import dataclasses
 import unittest
 
-from emu_counts_tools import SECTOR, Shape, emu, expect, of_heads, tiles_of_a_block, up
+from emu_counts_tools import SECTOR, Counts, Shape, emu, expect, of_heads, tiles_of_a_block, up
 
 
 def products(rows, columns, depth):
@@ -15,14 +15,9 @@ def products(rows, columns, depth):
 
 
 @dataclasses.dataclass
-class Expected:
+class Expected(Counts):
     mma: int = 0
-    exp2: int = 0
     barriers: int = 0
-    global_read_sectors: int = 0
-    global_write_sectors: int = 0
-    bank_conflicts: int = 0
-    wasted_sectors: int = 0
 
     def add_tile(self, shape, rows, tile_keys, few_keys):
         """Scores, softmax and weighted values of a tile of rows and keys, padding included. Each of

@@ -6,21 +6,16 @@ kernels themselves."""
 import dataclasses
 import unittest
 
-from emu_counts_tools import FEW_KEYS, Shape, expect, of_heads, up
+from emu_counts_tools import FEW_KEYS, Counts, Shape, expect, of_heads, up
 
 PANEL_DIMS = 64  # of a box
 LSE_ROWS = 8     # whose sums a warp writes at once: a sector
 
 
 @dataclasses.dataclass
-class Expected:
+class Expected(Counts):
     wgmma_products: int = 0
-    exp2: int = 0
     bulk_copies: int = 0
-    global_read_sectors: int = 0
-    global_write_sectors: int = 0
-    bank_conflicts: int = 0
-    wasted_sectors: int = 0
 
     def add_tiles(self, shape, rows, tile_keys, first_row):
         """Of the keys that some of the rows see; their number. Where one sees few, what rounding
