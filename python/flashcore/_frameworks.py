@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 CUDA = 2  # DLPack's number
 
-# (empty, empty_like, stream, exporter, divert, diverts_gradients_only); see src/tensor.h
-Adapter = tuple[
-    Optional[Callable[..., Any]],
-    Optional[Callable[..., Any]],
-    Optional[Callable[[int], int]],
-    Optional[Callable[[Any], Any]],
-    Optional[Callable[..., Any]],
-    bool,
-]
+
+class Adapter(NamedTuple):
+    """See src/tensor.h."""
+
+    empty: Optional[Callable[..., Any]] = None
+    empty_like: Optional[Callable[..., Any]] = None
+    stream: Optional[Callable[[int], int]] = None
+    exporter: Optional[Callable[[Any], Any]] = None
+    divert: Optional[Callable[..., Any]] = None
+    records: Optional[Callable[[], bool]] = None
 
 
 def adapt(kind: type) -> Adapter:
@@ -30,8 +31,8 @@ def adapt(kind: type) -> Adapter:
     if root == "cupy":
         return _cupy()
     if root in ("jax", "jaxlib"):
-        return None, None, None, None, _jax_attention, False
-    return None, None, None, None, None, False
+        return Adapter(divert=_jax_attention)
+    return Adapter()
 
 
 def _inherits_from(kind: type, root: str) -> bool:
@@ -52,7 +53,8 @@ def _numpy() -> Adapter:
     speaks_versions = tuple(int(n) for n in numpy.__version__.split(".")[:2]) >= (2, 1)
     keywords = {"max_version": (1, 0)} if speaks_versions else {}
     exporter = operator.methodcaller("__dlpack__", **keywords)
-    return empty, functools.partial(numpy.empty_like, subok=False), None, exporter, None, False
+    like = functools.partial(numpy.empty_like, subok=False)
+    return Adapter(empty=empty, empty_like=like, exporter=exporter)
 
 
 def _torch() -> Adapter:
@@ -77,7 +79,14 @@ def _torch() -> Adapter:
     def exporter(tensor):
         return to_dlpack(tensor.detach())
 
-    return empty, torch.empty_like, stream, exporter, _torch_attention, True
+    return Adapter(
+        empty=empty,
+        empty_like=torch.empty_like,
+        stream=stream,
+        exporter=exporter,
+        divert=_torch_attention,
+        records=torch.is_grad_enabled,
+    )
 
 
 def _cupy() -> Adapter:
@@ -92,7 +101,7 @@ def _cupy() -> Adapter:
     def stream(device_index):
         return cupy.cuda.get_current_stream().ptr
 
-    return empty, cupy.empty_like, stream, None, None, False
+    return Adapter(empty=empty, empty_like=cupy.empty_like, stream=stream)
 
 
 def _torch_attention(*arguments, **keywords):

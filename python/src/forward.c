@@ -25,13 +25,23 @@ static bool wants_gradient(PyObject *tensor)
     return wanted == Py_True;
 }
 
+/* Asked first: one call instead of an attribute of every tensor where nothing is recorded. */
+static bool records(const framework *f)
+{
+    PyObject *recording = PyObject_CallObject(f->records, NULL);
+    Py_XDECREF(recording);
+    return recording == Py_True;
+}
+
 /* PyTorch's tensors of which a gradient will be asked go through its autograd, JAX's arrays through
  * XLA. Returns that function, borrowed, or NULL. */
 static PyObject *find_diversion(PyObject *const *values)
 {
     const framework *f = framework_of(values[P_q]);
-    if (!f || !f->divert || !f->diverts_gradients_only)
+    if (!f || !f->divert || !f->records)
         return f ? f->divert : NULL;
+    if (!records(f))
+        return NULL;
     const bool wanted = wants_gradient(values[P_q]) || wants_gradient(values[P_k]) ||
                         wants_gradient(values[P_v]) || wants_gradient(values[P_bias]) ||
                         wants_gradient(values[P_sinks]);

@@ -28,8 +28,7 @@ static PyObject *held(PyObject *object)
     return object;
 }
 
-/* _frameworks.adapt(type) -> (empty, empty_like, stream, exporter, divert, diverts_gradients_only)
- */
+/* _frameworks.adapt(type) -> a tuple of these fields, in their order */
 static int ask_python(framework *f)
 {
     PyObject *module = PyImport_ImportModule("flashcore._frameworks");
@@ -37,12 +36,12 @@ static int ask_python(framework *f)
     Py_XDECREF(module);
     if (!found)
         return -1;
-    PyObject **const fields[] = {&f->empty, &f->empty_like, &f->stream, &f->exporter, &f->divert};
-    for (Py_ssize_t i = 0; i < 5; i++) {
+    PyObject **const fields[] = {&f->empty,    &f->empty_like, &f->stream,
+                                 &f->exporter, &f->divert,     &f->records};
+    for (Py_ssize_t i = 0; i < (Py_ssize_t)(sizeof fields / sizeof fields[0]); i++) {
         PyObject *item = PyTuple_GetItem(found, i);
         *fields[i] = item == Py_None ? NULL : held(item);
     }
-    f->diverts_gradients_only = PyTuple_GetItem(found, 5) == Py_True;
     Py_DECREF(found);
     return PyErr_Occurred() ? -1 : 0;
 }

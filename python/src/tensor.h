@@ -18,7 +18,7 @@ typedef struct framework {
     PyObject *stream;           /* (device index) -> handle of the current stream */
     PyObject *exporter;         /* (tensor) -> capsule; NULL: its __dlpack__ */
     PyObject *divert;           /* takes the whole call instead; NULL: nothing does */
-    bool diverts_gradients_only;
+    PyObject *records;          /* () -> bool: divert only then, for gradients; NULL: always */
 } framework;
 
 const framework *framework_of(PyObject *object);

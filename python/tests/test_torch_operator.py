@@ -124,6 +124,13 @@ def test_autocast(device):
     assert q.grad.dtype == torch.float32
 
 
+def test_without_gradients_autocast_is_not_asked(device):
+    """flashcore.attention keeps the tensors' types, also of those that could want a gradient."""
+    q = draw(1, 2, 9, 16, device=device, dtype=torch.float16, grad=True)
+    with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16):
+        assert on(device, lambda: flashcore.attention(q, q, q)).dtype == torch.float16
+
+
 def test_dispatch_modes_see_the_operator():
     seen = []
 
