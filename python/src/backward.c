@@ -56,6 +56,7 @@ static int make_gradient_of(call *c, int parameter, output *result, float **data
     int64_t stride = 1;
     for (int axis = view->ndim - 1; axis >= 0; axis--) {
         result->view.shape[axis] = view->shape[axis];
+        result->view.strides[axis] = stride;
         if (view->shape[axis] > 1 && view->strides[axis] != stride) {
             PyErr_Format(PyExc_ValueError, "%s must be dense for its gradient",
                          parameter_names[parameter]);

@@ -36,8 +36,8 @@ static int ask_python(framework *f)
     Py_XDECREF(module);
     if (!found)
         return -1;
-    PyObject **const fields[] = {&f->empty,    &f->empty_like, &f->stream,
-                                 &f->exporter, &f->divert,     &f->records};
+    PyObject **const fields[] = {&f->empty,  &f->empty_like, &f->strided, &f->current_device,
+                                 &f->stream, &f->exporter,   &f->divert,  &f->records};
     for (Py_ssize_t i = 0; i < (Py_ssize_t)(sizeof fields / sizeof fields[0]); i++) {
         PyObject *item = PyTuple_GetItem(found, i);
         *fields[i] = item == Py_None ? NULL : held(item);

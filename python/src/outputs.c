@@ -3,16 +3,14 @@
 
 #include <string.h>
 
+/* Axes from the slowest to the fastest; the second: the middle ones swapped. */
+static const int orders[2][MOST_DIMENSIONS] = {{0, 1, 2, 3}, {0, 2, 1, 3}};
+
 static void set_dense(tensor_view *view, bool swapped)
 {
-    const int last = view->ndim - 1;
-    int order[MOST_DIMENSIONS] = {0, 1, 2, 3}; /* axes from the slowest to the fastest */
-    if (swapped) {
-        order[1] = 2;
-        order[2] = 1;
-    }
+    const int *order = orders[swapped];
     int64_t stride = 1;
-    for (int i = last; i >= 0; i--) {
+    for (int i = view->ndim - 1; i >= 0; i--) {
         view->strides[order[i]] = stride;
         stride *= view->shape[order[i]] > 0 ? view->shape[order[i]] : 1;
     }
@@ -43,13 +41,39 @@ void output_describe_lse(const call *c, output *o)
     set_dense(&o->view, false);
 }
 
-/* A framework's own empty_like is its fastest way to make a tensor. */
+/* A framework's own empty_like is faster than DLPack's way, and keeps any order of axes. */
 static bool is_like(const call *c, const output *o, fc_type type)
 {
     const tensor_view *model = &c->views[o->like];
     return c->framework->empty_like && o->strides && model->ndim == o->view.ndim &&
            tensor_fc_type(model) == type &&
            memcmp(model->shape, o->view.shape, (size_t)model->ndim * sizeof model->shape[0]) == 0;
+}
+
+/* Whether the model's axes lie in the order described, in which empty_like would put them, too: but
+ * for those permuted in another way, repeated or running backwards, all do. */
+static bool lies_as_described(const call *c, const output *o)
+{
+    const tensor_view *model = &c->views[o->like];
+    int64_t slower = INT64_MAX;
+    for (int i = 0; i < model->ndim; i++) {
+        const int axis = orders[o->swapped][i];
+        if (model->shape[axis] < 2)
+            continue;
+        if (model->strides[axis] <= 0 || model->strides[axis] >= slower)
+            return false;
+        slower = model->strides[axis];
+    }
+    return true;
+}
+
+static int make_strided(const call *c, output *o, fc_type type)
+{
+    const int made = tensor_allocate_strided(c->framework, &o->view, dl_type_of(type),
+                                             c->views[P_q].device, &o->made);
+    if (made == 1)
+        o->swapped = false; /* it has its final shape already */
+    return made;
 }
 
 static int make_like(const call *c, output *o)
@@ -74,7 +98,11 @@ static int make_dense(const call *c, output *o, fc_type type)
 
 int output_make(const call *c, output *o, fc_type type, void **data)
 {
-    if ((is_like(c, o, type) ? make_like(c, o) : make_dense(c, o, type)) != 0)
+    const bool like = is_like(c, o, type);
+    const int made = like && !lies_as_described(c, o) ? 0 : make_strided(c, o, type);
+    if (made < 0)
+        return -1;
+    if (made == 0 && (like ? make_like(c, o) : make_dense(c, o, type)) != 0)
         return -1;
     *data = o->made.view.data;
     return 0;

@@ -38,7 +38,7 @@ dl_type dl_type_of(fc_type type)
     return (dl_type){0, 0, 0};
 }
 
-static const char *type_name(dl_type type)
+const char *dl_type_name(dl_type type)
 {
     static char other[48];
     for (int i = 0; i < TYPE_COUNT; i++)
@@ -50,7 +50,7 @@ static const char *type_name(dl_type type)
 
 const char *tensor_type_name(const tensor_view *view)
 {
-    return type_name(view->type);
+    return dl_type_name(view->type);
 }
 
 const char *tensor_device_name(dl_device device)
@@ -250,7 +250,7 @@ static int allocate_by_python(const framework *f, int ndim, const int64_t *shape
     PyObject *sizes = PyTuple_New(ndim);
     for (int axis = 0; sizes && axis < ndim; axis++)
         PyTuple_SetItem(sizes, axis, PyLong_FromLongLong(shape[axis]));
-    made->object = sizes ? PyObject_CallFunction(f->empty, "Osii", sizes, type_name(type),
+    made->object = sizes ? PyObject_CallFunction(f->empty, "Osii", sizes, dl_type_name(type),
                                                  (int)device.type, (int)device.index)
                          : NULL;
     Py_XDECREF(sizes);

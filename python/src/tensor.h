@@ -15,6 +15,9 @@ typedef struct framework {
     const dl_exchange_api *api; /* NULL: everything goes through Python */
     PyObject *empty;            /* (shape, element type's name, device type, device index) */
     PyObject *empty_like;       /* (tensor): its shape, type, device and order of axes */
+    PyObject *strided;          /* (shape, strides, element type's name, device type) -> how to make
+                                 * one on the current device: (function, arguments), or None */
+    PyObject *current_device;   /* () -> that device's index, of the GPUs */
     PyObject *stream;           /* (device index) -> handle of the current stream */
     PyObject *exporter;         /* (tensor) -> capsule; NULL: its __dlpack__ */
     PyObject *divert;           /* takes the whole call instead; NULL: nothing does */
@@ -43,6 +46,7 @@ void tensor_close(tensor_view *view);
 fc_type tensor_fc_type(const tensor_view *view); /* FC_TYPE_AUTO for what attention can't take */
 dl_type dl_type_of(fc_type type);
 /* "f16", "int64"…, for sentences; valid until the next call. */
+const char *dl_type_name(dl_type type);
 const char *tensor_type_name(const tensor_view *view);
 const char *tensor_device_name(dl_device device);
 
@@ -59,6 +63,10 @@ typedef struct new_tensor {
 int tensor_allocate(const framework *f, int ndim, const int64_t *shape, dl_type type,
                     dl_device device, new_tensor *made);
 int tensor_allocate_like(const framework *f, PyObject *tensor, new_tensor *made);
+/* With wanted's shape and strides. Returns 1, 0 where the framework can't be asked for that, or -1
+ * with a Python error set. */
+int tensor_allocate_strided(const framework *f, const tensor_view *wanted, dl_type type,
+                            dl_device device, new_tensor *made);
 PyObject *tensor_finish(const framework *f, new_tensor *made);
 void tensor_discard(new_tensor *made);
 

@@ -55,6 +55,22 @@ def test_without_the_c_exchange(device):
     assert _frameworks.adapt(Old).stream is not None
 
 
+def test_pytorchs_private_function_is_used_only_as_it_is_known(monkeypatch):
+    if not hasattr(torch._C._dynamo.guards, "_empty_strided_cpu"):
+        pytest.skip("this PyTorch does not have it")
+    assert _frameworks.adapt(torch.Tensor).strided is not None
+    assert _frameworks.adapt(torch.nn.Parameter).strided is None
+
+    def other_function(shape, strides, dtype):
+        return torch.empty(shape, dtype=dtype)
+
+    for other in (other_function, lambda shape: None):
+        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cpu", other)
+        assert _frameworks.adapt(torch.Tensor).strided is None
+    monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
+    assert _frameworks.adapt(torch.Tensor).strided is None
+
+
 def test_nothing_is_leaked(device):
     q, k, v = (draw(1, 1, 3, 8, device=device) for _ in range(3))  # one head: one thread
     turned, out = draw(1, 2, 3, 8, device=device).transpose(1, 2), torch.empty_like(q)
