@@ -11,6 +11,7 @@ enum { MOST_DEVICES = 64, SLOTS = 512, WAYS = 4, KEPT_WORKSPACES = 8 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fc_context *cpu_context, *cuda_contexts[MOST_DEVICES];
 static cached_plan *slots[SLOTS];
+static size_t latest_slot; /* whose plan the latest call had; the next one mostly has it, too */
 static int next_way;
 static workspace *idle_workspaces;
 static int idle_count;
@@ -80,14 +81,19 @@ static size_t first_slot(const fc_attention *problem)
     return (hash >> 32) % (SLOTS / WAYS) * WAYS;
 }
 
+static bool is_plan_for(const cached_plan *plan, dl_device device, const fc_attention *problem)
+{
+    return plan && plan->device.type == device.type && plan->device.index == device.index &&
+           memcmp(&plan->problem, problem, sizeof *problem) == 0;
+}
+
 static cached_plan *find_in_slots(size_t first, dl_device device, const fc_attention *problem)
 {
-    for (size_t way = 0; way < WAYS; way++) {
-        cached_plan *plan = slots[first + way];
-        if (plan && plan->device.type == device.type && plan->device.index == device.index &&
-            memcmp(&plan->problem, problem, sizeof *problem) == 0)
-            return plan;
-    }
+    for (size_t slot = first; slot < first + WAYS; slot++)
+        if (is_plan_for(slots[slot], device, problem)) {
+            latest_slot = slot;
+            return slots[slot];
+        }
     return NULL;
 }
 
@@ -116,9 +122,10 @@ static void keep_plan(size_t first, cached_plan *plan)
 
 cached_plan *plan_find(dl_device device, const fc_attention *problem)
 {
-    const size_t first = first_slot(problem);
     pthread_mutex_lock(&lock);
-    cached_plan *found = find_in_slots(first, device, problem);
+    cached_plan *found = slots[latest_slot];
+    if (!is_plan_for(found, device, problem))
+        found = find_in_slots(first_slot(problem), device, problem);
     if (found)
         found->users++;
     pthread_mutex_unlock(&lock);
