@@ -104,6 +104,8 @@ typedef struct lab_sequence {
 } lab_sequence;
 
 void lab_sequence_read(const lab_tensors *tensors, int64_t b, lab_sequence *sequence);
+/* No more of it than lab_sees looks at. */
+void lab_sequence_read_visibility(const lab_tensors *tensors, int64_t b, lab_sequence *sequence);
 void lab_sequence_free(lab_sequence *sequence);
 
 /* Whether query row i may see key j of its sequence, by the header's rule. */

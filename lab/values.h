@@ -11,6 +11,9 @@ typedef struct lab_place {
 
 /* For q, k, v and dout; not yet rounded to the type. */
 double lab_value(const lab_tensors *tensors, lab_tensor tensor, lab_place place);
+/* The first `count` of the place's row at once, by less work a number. */
+void lab_row_values(const lab_tensors *tensors, lab_tensor tensor, lab_place place, int64_t count,
+                    double *values);
 
 /* A scale of FP8 elements, a slope, a bias, a sink. */
 double lab_parameter(const lab_tensors *tensors, lab_tensor tensor, lab_place place);
