@@ -49,8 +49,8 @@ typedef struct lab_buffer {
     int64_t strides[4];
     int64_t elements; /* from the lowest address to the highest */
     int64_t origin;   /* the element that the library's pointer shows */
-    uint8_t *image;   /* on the host: guard, elements, guard */
-    void *memory;     /* the same on the device */
+    uint8_t *image;   /* of an input, on the host: guard, elements, guard */
+    void *memory;     /* the same on the device, also of an output */
     bool borrowed;    /* image and memory belong to q's buffer: q, k and v in one allocation */
 } lab_buffer;
 

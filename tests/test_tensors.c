@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -145,11 +147,35 @@ static void test_keys_that_no_row_sees_hold_nan(void **state)
     assert_true(hidden > 1000);
 }
 
+/* More than one piece, and a last one that is not whole. */
+static void test_memory_is_filled_and_compared_to_its_last_byte(void **state)
+{
+    (void)state;
+    const size_t bytes = (8 << 20) + 5, places[] = {0, 4 << 20, bytes - 1};
+    uint8_t *memory = lab_zeroed((int64_t)bytes + 1, 1), *expected = lab_zeroed((int64_t)bytes, 1);
+    bool same = false;
+    memset(expected, 0xFB, bytes);
+    assert_int_equal(lab_memory_fill(&lab_host_memory, memory, 0xFB, bytes), FC_OK);
+    assert_memory_equal(memory, expected, bytes);
+    assert_int_equal(memory[bytes], 0);
+    lab_memory_compare(&lab_host_memory, memory, expected, bytes, &same);
+    assert_true(same);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        memory[places[i]]++;
+        lab_memory_compare(&lab_host_memory, memory, expected, bytes, &same);
+        assert_false(same);
+        memory[places[i]]--;
+    }
+    free(memory);
+    free(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_value_depends_on_seed_and_place_alone),
         cmocka_unit_test(test_keys_that_no_row_sees_hold_nan),
+        cmocka_unit_test(test_memory_is_filled_and_compared_to_its_last_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
