@@ -185,7 +185,7 @@ static fc_status time_plan(const fc_plan *plan, const lab_tensors *tensors, fc_b
     return status;
 }
 
-/* Sets of buffers, with data of their own, that L2 cannot hold: 0 where that takes too many. */
+/* Sets of buffers, with data of their own, that keep L2 cold: 0 where that takes too many. */
 static int sets_beyond_cache(const fc_context *context, const fc_attention *problem)
 {
     enum { MOST_SETS = 128 };
@@ -193,20 +193,19 @@ static int sets_beyond_cache(const fc_context *context, const fc_attention *prob
     if (!context->cuda || fc_cuda_emulator() ||
         fc_cuda_read_limits(context->cuda, &limits) != FC_OK)
         return 0;
-    const double sets = ceil(2.0 * limits.l2_bytes / bench_bytes(problem, FC_FORWARD)) + 1;
+    const double sets = bench_cold_sets(bench_bytes(problem, FC_FORWARD), limits.l2_bytes);
     return sets <= MOST_SETS ? (int)sets : 0;
 }
 
 /* Nothing is reported where there is no memory for the sets. */
-static void time_cold(const fc_context *context, const fc_plan *plan, double seconds,
+static void time_sets(const fc_context *context, const fc_plan *plan, int wanted, double seconds,
                       cli_measurement *measurement)
 {
     fc_case c;
     case_from_problem(&measurement->problem, &c);
-    const int wanted = sets_beyond_cache(context, &measurement->problem);
     const lab_memory memory = lab_memory_of(context);
     const size_t bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
-    void *workspace = wanted > 0 && bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
+    void *workspace = bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
     lab_tensors *tensors = lab_zeroed(wanted, sizeof *tensors);
     fc_buffers *sets = lab_zeroed(wanted, sizeof *sets);
     int made = 0;
@@ -219,7 +218,7 @@ static void time_cold(const fc_context *context, const fc_plan *plan, double sec
         sets[made].workspace = workspace;
         sets[made].workspace_bytes = workspace ? bytes : 0;
     }
-    if (made == wanted && made > 0 && (workspace || bytes == 0) &&
+    if (made == wanted && (workspace || bytes == 0) &&
         bench_rotation(plan, sets, made, seconds, &measurement->cold_p50) != FC_OK)
         measurement->cold_p50 = 0;
     while (made > 0)
@@ -272,9 +271,13 @@ void cli_measure(fc_context *context, const fc_attention *problem, fc_direction 
 void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement)
 {
     fc_plan *plan = NULL;
-    if (measurement->timed && measurement->direction == FC_FORWARD &&
-        fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
-        time_cold(context, plan, seconds, measurement);
+    if (!measurement->timed || measurement->direction != FC_FORWARD)
+        return;
+    const int sets = sets_beyond_cache(context, &measurement->problem);
+    if (sets == 1)
+        measurement->cold_p50 = measurement->times.p50;
+    else if (sets > 1 && fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
+        time_sets(context, plan, sets, seconds, measurement);
     fc_plan_destroy(plan);
 }
 
