@@ -110,11 +110,6 @@ static double value_of(const lab_tensors *t, lab_tensor tensor, lab_place place,
     }
 }
 
-double lab_value(const lab_tensors *t, lab_tensor tensor, lab_place place)
-{
-    return value_of(t, tensor, place, place_hash(t, tensor, place));
-}
-
 void lab_row_values(const lab_tensors *t, lab_tensor tensor, lab_place place, int64_t count,
                     double *values)
 {
