@@ -247,7 +247,7 @@ static void forward_and_backward(row_work *w, int64_t kv_head, lab_sequence_resu
 void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision precision,
              lab_sequence_result *r, double *largest_score)
 {
-    enum { MANY_PRODUCTS = 1 << 24 }; /* some ten milliseconds */
+    enum { MANY_PRODUCTS = 1 << 21 }; /* some milliseconds */
     const int64_t products = p->q_heads * s->q_rows * s->kv_rows * p->head_dim;
     double largest = *largest_score;
 #pragma omp parallel reduction(max : largest) if (products >= MANY_PRODUCTS)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { Q_HEADS = 8, KV_HEADS = 4, GROUP = Q_HEADS / KV_HEADS, ROWS = 256, DIM = 64 };
+enum { Q_HEADS = 8, KV_HEADS = 4, GROUP = Q_HEADS / KV_HEADS, ROWS = 96, DIM = 64 };
 
 /* Enough products for all threads; of one KV head too few. */
 static void read_sequence(bool backward, lab_tensors *t, lab_sequence *s)
