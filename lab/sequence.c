@@ -56,13 +56,16 @@ static double *read_tensor(const lab_tensors *t, lab_tensor tensor, int64_t b, i
     if (!buffer->name)
         return NULL;
     const int64_t heads = buffer->sizes[1], dims = buffer->sizes[3];
-    double *values = lab_zeroed(heads * rows * dims, sizeof *values), *next = values;
+    double *values = lab_zeroed(heads * rows * dims, sizeof *values);
+#pragma omp parallel for collapse(2) if (lab_shares_out(t, tensor))
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < rows; i++) {
             const double scale = lab_scale(t, tensor, b, h, i);
+            const int64_t first = lab_element(t, tensor, b, h, i, 0);
+            double *row = values + (h * rows + i) * dims;
             for (int64_t d = 0; d < dims; d++)
-                *next++ = scale * fc_load(buffer->type, lab_elements(buffer),
-                                          lab_element(t, tensor, b, h, i, d));
+                row[d] = scale * fc_load(buffer->type, lab_elements(buffer),
+                                         first + d * buffer->strides[3]);
         }
     return values;
 }

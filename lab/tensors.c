@@ -73,6 +73,13 @@ uint8_t *lab_written_elements(const lab_tensors *t, lab_tensor tensor)
     return written;
 }
 
+bool lab_shares_out(const lab_tensors *t, lab_tensor tensor)
+{
+    enum { LARGE = 1 << 17 }; /* elements: about ten milliseconds of one thread */
+    const bool overlap = t->of.shares_pages || t->of.layout == CASE_REPEATED;
+    return t->buffer[tensor].elements >= LARGE && !overlap;
+}
+
 double lab_scale(const lab_tensors *t, lab_tensor tensor, int64_t b, int64_t head, int64_t row)
 {
     const fc_attention *p = &t->problem;
@@ -106,19 +113,11 @@ static void fill_row(lab_tensors *t, lab_tensor tensor, int64_t b, int64_t h, in
                  values[d] / scale);
 }
 
-/* Large ones by all threads; memory that sequences or heads share, one after the other. */
-static bool fills_in_parallel(const lab_tensors *t, lab_tensor tensor)
-{
-    enum { LARGE = 1 << 17 }; /* elements: about ten milliseconds of one thread */
-    const lab_buffer *buffer = &t->buffer[tensor];
-    return buffer->elements >= LARGE && !t->of.shares_pages && t->of.layout != CASE_REPEATED;
-}
-
 static void fill_tensor(lab_tensors *t, lab_tensor tensor)
 {
     if (!t->buffer[tensor].name)
         return;
-#pragma omp parallel if (fills_in_parallel(t, tensor))
+#pragma omp parallel if (lab_shares_out(t, tensor))
     for (int64_t b = 0; b < t->problem.batch; b++) {
         const int64_t heads = t->buffer[tensor].sizes[1], rows = rows_of(t, tensor, b);
 #pragma omp for collapse(2) nowait

@@ -78,6 +78,9 @@ fc_gradients lab_tensors_gradients(const lab_tensors *tensors);
 /* The element's number in an image; head, row and dim count within sequence b. */
 int64_t lab_element(const lab_tensors *tensors, lab_tensor tensor, int64_t b, int64_t head,
                     int64_t row, int64_t dim);
+/* Whether all threads should share out a tensor's rows: it is large, and no two of them are the
+ * same memory. */
+bool lab_shares_out(const lab_tensors *tensors, lab_tensor tensor);
 /* What an FP8 element of q, k or v is multiplied with; 1 for all others. */
 double lab_scale(const lab_tensors *tensors, lab_tensor tensor, int64_t b, int64_t head,
                  int64_t row);

@@ -1,4 +1,5 @@
 /* test_tensors.c: the data of a case is the same however it is made. */
+#include "change.h"
 #include "core/convert.h"
 #include "results.h"
 #include "values.h"
@@ -191,6 +192,48 @@ static void test_keys_that_no_row_sees_hold_nan(void **state)
     assert_true(hidden > 1000);
 }
 
+/* Every sequence's values are `factor` times what they were, its rows in this or the other order.
+ */
+static void assert_changed(const lab_tensors *t, const lab_sequence *before, double factor,
+                           bool reversed)
+{
+    for (int64_t b = 0; b < t->problem.batch; b++) {
+        lab_sequence s;
+        lab_sequence_read(t, b, &s);
+        for (int64_t i = 0; i < t->problem.kv_heads * s.kv_rows; i++) {
+            const int64_t head = i / s.kv_rows, row = i % s.kv_rows;
+            const int64_t was = head * s.kv_rows + (reversed ? s.kv_rows - 1 - row : row);
+            for (int64_t d = 0; d < DIM; d++)
+                assert_true(s.v[i * DIM + d] == factor * before[b].v[was * DIM + d]);
+        }
+        lab_sequence_free(&s);
+    }
+}
+
+static void test_changes_reach_every_element_and_are_undone(void **state)
+{
+    (void)state;
+    fc_case c;
+    lab_tensors t;
+    lab_sequence before[3];
+    const fc_attention p = large_problem();
+    case_from_problem(&p, &c);
+    assert_int_equal(lab_tensors_create(&c, &lab_host_memory, &t), FC_OK);
+    for (int64_t b = 0; b < 3; b++)
+        lab_sequence_read(&t, b, &before[b]);
+    assert_int_equal(lab_change_make(&t, LAB_DOUBLE_V), FC_OK);
+    assert_changed(&t, before, 2, false);
+    assert_int_equal(lab_change_undo(&t, LAB_DOUBLE_V), FC_OK);
+    assert_changed(&t, before, 1, false);
+    assert_int_equal(lab_change_make(&t, LAB_REVERSE_KEYS), FC_OK);
+    assert_changed(&t, before, 1, true);
+    assert_int_equal(lab_change_undo(&t, LAB_REVERSE_KEYS), FC_OK);
+    assert_changed(&t, before, 1, false);
+    for (int64_t b = 0; b < 3; b++)
+        lab_sequence_free(&before[b]);
+    lab_tensors_destroy(&t);
+}
+
 /* More than one piece, and a last one that is not whole. */
 static void test_memory_is_filled_and_compared_to_its_last_byte(void **state)
 {
@@ -220,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_a_value_depends_on_seed_and_place_alone),
         cmocka_unit_test(test_values_stay_what_they_were),
         cmocka_unit_test(test_keys_that_no_row_sees_hold_nan),
+        cmocka_unit_test(test_changes_reach_every_element_and_are_undone),
         cmocka_unit_test(test_memory_is_filled_and_compared_to_its_last_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
