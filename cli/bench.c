@@ -33,6 +33,7 @@ static const bench_shape shapes[] = {
     {"prefill-4k", 1, 32, 8, 4096, 4096, 128, 1, 0},
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
+_Static_assert((int)SHAPE_COUNT <= (int)CLI_MOST_SHAPES, "a report has no room for the set");
 
 typedef struct bench_row {
     const char *name;
@@ -46,7 +47,7 @@ typedef struct bench_report {
     cli_roof roof; /* measured after the rows, when the clocks are warm */
     gpu_state before, after;
     size_t count;
-    bench_row rows[SHAPE_COUNT];
+    bench_row rows[CLI_MOST_SHAPES];
 } bench_report;
 
 static fc_attention shape_problem(const cli_arguments *arguments, const bench_shape *shape)
@@ -101,22 +102,44 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
     report->count++;
 }
 
+static void measure_given(const cli_arguments *arguments, const char *name, bench_report *report)
+{
+    const fc_attention problem = cli_problem(arguments);
+    bench_row *row = &report->rows[report->count++];
+    row->name = name;
+    cli_progress("%s: checking and timing...", name);
+    measure_problem(report, &problem, &row->measurement);
+}
+
+/* Of several shapes each has its own four sizes; whatever else was said holds for all. */
+static void measure_each_given(const cli_arguments *arguments, bench_report *report)
+{
+    cli_catch_interrupts();
+    for (int32_t index = 0; index < arguments->shape_count && !cli_interrupted(); index++) {
+        cli_arguments sized = *arguments;
+        cli_use_shape(&sized, &arguments->shapes[index]);
+        measure_given(&sized, arguments->shapes[index].word, report);
+    }
+}
+
+static void measure_set(const cli_arguments *arguments, bench_report *report)
+{
+    const bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
+    cli_catch_interrupts();
+    for (size_t index = 0; index < SHAPE_COUNT; index++) {
+        if ((all || shapes[index].is_mission) && !cli_interrupted())
+            measure_shape(arguments, &shapes[index], report);
+    }
+}
+
 static void measure_all(const cli_arguments *arguments, bench_report *report)
 {
-    if (arguments->problem_given) {
-        fc_attention problem = cli_problem(arguments);
-        bench_row *row = &report->rows[report->count++];
-        row->name = "given";
-        cli_progress("checking and timing...");
-        measure_problem(report, &problem, &row->measurement);
-    } else {
-        cli_catch_interrupts();
-        bool all = arguments->bench_set == NULL || strcmp(arguments->bench_set, "standard") == 0;
-        for (size_t index = 0; index < SHAPE_COUNT; index++) {
-            if ((all || shapes[index].is_mission) && !cli_interrupted())
-                measure_shape(arguments, &shapes[index], report);
-        }
-    }
+    if (arguments->shape_count > 1)
+        measure_each_given(arguments, report);
+    else if (arguments->problem_given)
+        measure_given(arguments, "given", report);
+    else
+        measure_set(arguments, report);
     cli_progress("%s", "");
 }
 

@@ -77,7 +77,7 @@ static void check(fc_context *context, const fc_plan *plan, cli_measurement *mea
     fc_context_destroy(part_context);
 }
 
-/* The outputs of a direction: poisoned, or read. */
+/* The outputs of a direction, and what was read of them. */
 typedef struct measured_outputs {
     const lab_tensors *tensors;
     lab_tensor first, end;
@@ -93,11 +93,7 @@ static fc_status poison_outputs(const measured_outputs *outputs)
         const lab_buffer *buffer = &outputs->tensors->buffer[tensor];
         if (!buffer->name)
             continue;
-        const size_t bytes = lab_buffer_bytes(buffer);
-        uint8_t *poison = lab_zeroed((int64_t)bytes, 1);
-        memset(poison, POISON, bytes);
-        status = memory->upload(memory->user, buffer->memory, poison, bytes);
-        free(poison);
+        status = lab_memory_fill(memory, buffer->memory, POISON, lab_buffer_bytes(buffer));
     }
     return status;
 }
@@ -117,13 +113,21 @@ static fc_status read_outputs(measured_outputs *outputs)
     return status;
 }
 
-static const char *find_difference(const measured_outputs *a, const measured_outputs *b)
+/* The first output whose memory does not hold what was read of it; NULL: all do. */
+static fc_status find_difference(const measured_outputs *read, const char **different)
 {
-    for (lab_tensor tensor = a->first; tensor < a->end; tensor++)
-        if (a->images[tensor] && memcmp(a->images[tensor], b->images[tensor],
-                                        lab_buffer_bytes(&a->tensors->buffer[tensor])) != 0)
-            return a->tensors->buffer[tensor].name;
-    return NULL;
+    *different = NULL;
+    fc_status status = FC_OK;
+    for (lab_tensor tensor = read->first; tensor < read->end && status == FC_OK; tensor++) {
+        const lab_buffer *buffer = &read->tensors->buffer[tensor];
+        bool same = true;
+        if (read->images[tensor])
+            status = lab_memory_compare(&read->tensors->memory, buffer->memory,
+                                        read->images[tensor], lab_buffer_bytes(buffer), &same);
+        if (status == FC_OK && !same && !*different)
+            *different = buffer->name;
+    }
+    return status;
 }
 
 static void free_outputs(measured_outputs *outputs)
@@ -140,7 +144,7 @@ static fc_status time_and_verify(const bench_call *call, const lab_tensors *tens
     measured_outputs untimed = {.tensors = tensors,
                                 .first = call->gradients ? LAB_DQ : LAB_OUT,
                                 .end = call->gradients ? LAB_TENSOR_COUNT : LAB_DQ};
-    measured_outputs timed = untimed;
+    const char *different = NULL;
     fc_status status = poison_outputs(&untimed);
     if (status == FC_OK)
         status = call->gradients
@@ -149,17 +153,15 @@ static fc_status time_and_verify(const bench_call *call, const lab_tensors *tens
     if (status == FC_OK)
         status = read_outputs(&untimed);
     if (status == FC_OK)
-        status = poison_outputs(&timed);
+        status = poison_outputs(&untimed);
     if (status == FC_OK)
         status = bench_calls(call, seconds, &measurement->times);
     if (status == FC_OK)
-        status = read_outputs(&timed);
-    const char *different = status == FC_OK ? find_difference(&untimed, &timed) : NULL;
+        status = find_difference(&untimed, &different);
     if (different)
         snprintf(measurement->reason, sizeof measurement->reason,
                  "the timed calls left other bits in %s than a call that was not timed", different);
     free_outputs(&untimed);
-    free_outputs(&timed);
     return different ? FC_ERROR_INVALID : status;
 }
 
@@ -183,7 +185,7 @@ static fc_status time_plan(const fc_plan *plan, const lab_tensors *tensors, fc_b
     return status;
 }
 
-/* Sets of buffers, with data of their own, that L2 cannot hold: 0 where that takes too many. */
+/* Sets of buffers, with data of their own, that keep L2 cold: 0 where that takes too many. */
 static int sets_beyond_cache(const fc_context *context, const fc_attention *problem)
 {
     enum { MOST_SETS = 128 };
@@ -191,20 +193,19 @@ static int sets_beyond_cache(const fc_context *context, const fc_attention *prob
     if (!context->cuda || fc_cuda_emulator() ||
         fc_cuda_read_limits(context->cuda, &limits) != FC_OK)
         return 0;
-    const double sets = ceil(2.0 * limits.l2_bytes / bench_bytes(problem, FC_FORWARD)) + 1;
+    const double sets = bench_cold_sets(bench_bytes(problem, FC_FORWARD), limits.l2_bytes);
     return sets <= MOST_SETS ? (int)sets : 0;
 }
 
 /* Nothing is reported where there is no memory for the sets. */
-static void time_cold(const fc_context *context, const fc_plan *plan, double seconds,
+static void time_sets(const fc_context *context, const fc_plan *plan, int wanted, double seconds,
                       cli_measurement *measurement)
 {
     fc_case c;
     case_from_problem(&measurement->problem, &c);
-    const int wanted = sets_beyond_cache(context, &measurement->problem);
     const lab_memory memory = lab_memory_of(context);
     const size_t bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
-    void *workspace = wanted > 0 && bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
+    void *workspace = bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
     lab_tensors *tensors = lab_zeroed(wanted, sizeof *tensors);
     fc_buffers *sets = lab_zeroed(wanted, sizeof *sets);
     int made = 0;
@@ -217,7 +218,7 @@ static void time_cold(const fc_context *context, const fc_plan *plan, double sec
         sets[made].workspace = workspace;
         sets[made].workspace_bytes = workspace ? bytes : 0;
     }
-    if (made == wanted && made > 0 && (workspace || bytes == 0) &&
+    if (made == wanted && (workspace || bytes == 0) &&
         bench_rotation(plan, sets, made, seconds, &measurement->cold_p50) != FC_OK)
         measurement->cold_p50 = 0;
     while (made > 0)
@@ -270,9 +271,13 @@ void cli_measure(fc_context *context, const fc_attention *problem, fc_direction 
 void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement)
 {
     fc_plan *plan = NULL;
-    if (measurement->timed && measurement->direction == FC_FORWARD &&
-        fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
-        time_cold(context, plan, seconds, measurement);
+    if (!measurement->timed || measurement->direction != FC_FORWARD)
+        return;
+    const int sets = sets_beyond_cache(context, &measurement->problem);
+    if (sets == 1)
+        measurement->cold_p50 = measurement->times.p50;
+    else if (sets > 1 && fc_plan_create(context, &measurement->problem, &plan) == FC_OK)
+        time_sets(context, plan, sets, seconds, measurement);
     fc_plan_destroy(plan);
 }
 

@@ -66,7 +66,11 @@ const cli_option cli_options[] = {
     {"offset", "N", "offset of the dropout", CLI_RUN, cli_set_unsigned, FIELD(dropout_offset)},
 
     /* The problem. */
-    {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", SIZES,
+    {"shape", "B,H,S,D",
+     "batch, heads, length and head dimension in one word; given several times, up to 32, each is "
+     "a row",
+     CLI_BENCH, cli_set_shape, 0},
+    {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", SIZES & ~CLI_BENCH,
      cli_set_shape, 0},
     {"batch", "N", "sequences (default 1)", SIZES, cli_set_size, FIELD(problem.batch)},
     {"heads", "N", "query heads (default 8)", SIZES, cli_set_size, FIELD(problem.q_heads)},

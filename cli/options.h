@@ -52,13 +52,22 @@ enum {
 };
 extern const char *const cli_input_names[CLI_INPUT_COUNT];
 
+/* A word such as 1,8,512,64. */
+typedef struct cli_shape {
+    const char *word;
+    int64_t batch, q_heads, q_length, head_dim;
+} cli_shape;
+enum { CLI_MOST_SHAPES = 32 };
+
 /* What the command line said. What it did not say is zero. */
 typedef struct cli_arguments {
     const char *operand; /* the word that is no flag: a directory, help's verb */
     fc_attention problem;
     fc_context_options context;
     cli_layout layout;
-    int32_t problem_given; /* a flag of the problem's sizes was there */
+    int32_t problem_given;             /* a flag of the problem's sizes was there */
+    cli_shape shapes[CLI_MOST_SHAPES]; /* every --shape; the last one is the problem's */
+    int32_t shape_count;
 
     const char *inputs[CLI_INPUT_COUNT]; /* paths */
     const char *out_path;

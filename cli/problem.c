@@ -68,6 +68,15 @@ void cli_use_row_major(fc_attention *problem)
     }
 }
 
+void cli_use_shape(cli_arguments *arguments, const cli_shape *shape)
+{
+    fc_attention *problem = &arguments->problem;
+    problem->batch = shape->batch;
+    problem->q_heads = shape->q_heads;
+    problem->q_length = shape->q_length;
+    problem->head_dim = shape->head_dim;
+}
+
 fc_attention cli_problem(const cli_arguments *arguments)
 {
     fc_attention problem = arguments->problem;

@@ -9,6 +9,9 @@
  * dimensions, f16. */
 fc_attention cli_problem(const cli_arguments *arguments);
 
+/* Of several shapes, the one that cli_problem is to make. */
+void cli_use_shape(cli_arguments *arguments, const cli_shape *shape);
+
 enum { CLI_PROBLEM_TEXT_BYTES = 200 };
 void cli_problem_text(const fc_attention *problem, char text[CLI_PROBLEM_TEXT_BYTES]);
 void cli_problem_json(json_writer *json, const char *name, const fc_attention *problem);

@@ -1,6 +1,7 @@
 /* setters.c: see setters.h. */
 #include "setters.h"
 #include "emulator.h"
+#include "problem.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,11 +148,11 @@ bool cli_set_shape(cli_arguments *arguments, void *field, const char *text, char
     int64_t sizes[4];
     if (!parse_list(text, 1, INT32_MAX, sizes, 4))
         return complain(complaint, text, "four numbers B,H,S,D such as 1,8,512,64");
-    fc_attention *problem = &arguments->problem;
-    problem->batch = sizes[0];
-    problem->q_heads = sizes[1];
-    problem->q_length = sizes[2];
-    problem->head_dim = sizes[3];
+    if (arguments->shape_count == CLI_MOST_SHAPES)
+        return complain(complaint, text, "one of the first 32 shapes; more are not taken");
+    const cli_shape shape = {text, sizes[0], sizes[1], sizes[2], sizes[3]};
+    arguments->shapes[arguments->shape_count++] = shape;
+    cli_use_shape(arguments, &shape);
     arguments->problem_given = 1;
     return true;
 }

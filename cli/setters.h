@@ -14,7 +14,7 @@ cli_setter cli_set_unsigned; /* uint64_t */
 cli_setter cli_set_float;
 cli_setter cli_set_seconds; /* double above 0 */
 cli_setter cli_set_type;
-cli_setter cli_set_shape;  /* B,H,S,D: the problem's sizes */
+cli_setter cli_set_shape;  /* B,H,S,D: the problem's sizes, and one more of shapes */
 cli_setter cli_set_window; /* L,R */
 cli_setter cli_set_top_left;
 cli_setter cli_set_layout;

@@ -54,11 +54,11 @@ const cli_verb cli_verbs[] = {
             "timed on a shape only after its result there was right, and what the timed calls "
             "left is compared with a call that was not timed. The roof is measured "
             "too: what the device reaches when it does nothing but multiply, or read. Give a shape "
-            "with "
-            "--shape or --batch, --heads and so on; without one a set of shapes is measured, of "
-            "which those are left out that would take too long.",
-        .examples = {"bench", "bench --shape 2,16,1024,128 --causal", "bench --set mission --json",
-                     "bench --shape 1,8,512,64 --backward"},
+            "with --shape or --batch, --heads and so on, or several, each with a --shape of its "
+            "own; without one a set of shapes is measured, of which those are left out that would "
+            "take too long.",
+        .examples = {"bench", "bench --shape 2,16,1024,128 --shape 1,16,2048,128 --causal",
+                     "bench --set mission --json", "bench --shape 1,8,512,64 --backward"},
         .run = cli_bench,
     },
     {

@@ -146,6 +146,11 @@ fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count,
     return FC_OK;
 }
 
+double bench_cold_sets(double bytes, double cache_bytes)
+{
+    return bytes >= 2 * cache_bytes ? 1 : ceil(2 * cache_bytes / bytes) + 1;
+}
+
 fc_status bench_calls(const bench_call *call, double seconds, bench_times *times)
 {
     *times = (bench_times){0};

@@ -34,6 +34,11 @@ fc_status bench_calls(const bench_call *call, double seconds, bench_times *times
 fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count, double seconds,
                          double *p50);
 
+/* How many sets of buffers to go round so that no call, which moves `bytes`, finds its inputs in
+ * the cache: twice what that holds comes between two uses of anything. 1: each call alone sees to
+ * it. */
+double bench_cold_sets(double bytes, double cache_bytes);
+
 /* Multiplications and additions of Q·Kᵀ and P·V (backward: of Q·Kᵀ, dO·Vᵀ, Pᵀ·dO, dSᵀ·Q and dS·K)
  * over the pairs that causality and the window leave visible. Where sequences have lengths of their
  * own, those of the problem count: the longest. */

@@ -13,11 +13,14 @@ static uint8_t *mark_elements(const lab_tensors *t, lab_tensor tensor)
 {
     const lab_buffer *buffer = &t->buffer[tensor];
     uint8_t *marks = lab_zeroed(buffer->elements, 1);
+#pragma omp parallel for collapse(2) if (lab_shares_out(t, tensor))
     for (int64_t b = 0; b < t->problem.batch; b++)
         for (int64_t head = 0; head < t->problem.kv_heads; head++)
-            for (int64_t row = 0; row < t->spans[b].kv_rows; row++)
+            for (int64_t row = 0; row < t->spans[b].kv_rows; row++) {
+                const int64_t first = lab_element(t, tensor, b, head, row, 0);
                 for (int64_t dim = 0; dim < buffer->sizes[3]; dim++)
-                    marks[lab_element(t, tensor, b, head, row, dim)] = 1;
+                    marks[first + dim * buffer->strides[3]] = 1;
+            }
     return marks;
 }
 
@@ -90,6 +93,7 @@ static void swap_elements(const lab_buffer *buffer, int64_t left, int64_t right)
 static void reverse_rows(lab_tensors *t, lab_tensor tensor)
 {
     const lab_buffer *buffer = &t->buffer[tensor];
+#pragma omp parallel for collapse(2) if (lab_shares_out(t, tensor))
     for (int64_t b = 0; b < t->problem.batch; b++)
         for (int64_t head = 0; head < t->problem.kv_heads; head++)
             for (int64_t row = 0, last = t->spans[b].kv_rows - 1; row < last - row; row++)
@@ -110,6 +114,7 @@ static fc_status change_elements(lab_tensors *t, element_change change)
 {
     const lab_buffer *buffer = &t->buffer[change.tensor];
     uint8_t *marks = mark_elements(t, change.tensor);
+#pragma omp parallel for if (lab_shares_out(t, change.tensor))
     for (int64_t i = 0; i < buffer->elements; i++)
         if (marks[i])
             fc_store(buffer->type, lab_elements(buffer), i,

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
@@ -126,6 +127,41 @@ lab_memory lab_memory_of(const fc_context *context)
 bool lab_is_host(const lab_memory *memory)
 {
     return memory->allocate == host_allocate;
+}
+
+enum { PIECE_BYTES = 4 << 20 }; /* long enough to copy at full speed */
+
+static size_t piece_at(size_t done, size_t bytes)
+{
+    return bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+}
+
+fc_status lab_memory_fill(const lab_memory *memory, void *range, uint8_t byte, size_t bytes)
+{
+    const size_t piece_bytes = piece_at(0, bytes);
+    uint8_t *piece = lab_zeroed((int64_t)piece_bytes, 1);
+    fc_status status = FC_OK;
+    memset(piece, byte, piece_bytes);
+    for (size_t done = 0; done < bytes && status == FC_OK; done += PIECE_BYTES)
+        status =
+            memory->upload(memory->user, (uint8_t *)range + done, piece, piece_at(done, bytes));
+    free(piece);
+    return status;
+}
+
+fc_status lab_memory_compare(const lab_memory *memory, const void *range, const void *expected,
+                             size_t bytes, bool *same)
+{
+    uint8_t *piece = lab_zeroed((int64_t)piece_at(0, bytes), 1);
+    fc_status status = FC_OK;
+    *same = true;
+    for (size_t done = 0; done < bytes && status == FC_OK && *same; done += PIECE_BYTES) {
+        const size_t length = piece_at(done, bytes);
+        status = memory->download(memory->user, piece, (const uint8_t *)range + done, length);
+        *same = status == FC_OK && memcmp(piece, (const uint8_t *)expected + done, length) == 0;
+    }
+    free(piece);
+    return status;
 }
 
 void *lab_zeroed(int64_t count, size_t element_bytes)

@@ -26,6 +26,12 @@ extern const lab_memory lab_host_memory;
 lab_memory lab_memory_of(const fc_context *context);
 bool lab_is_host(const lab_memory *memory);
 
+/* Sets every byte of a range; tells whether it holds what is expected. Piece by piece: fresh host
+ * memory of the range's size costs more to get than to use. */
+fc_status lab_memory_fill(const lab_memory *memory, void *range, uint8_t byte, size_t bytes);
+fc_status lab_memory_compare(const lab_memory *memory, const void *range, const void *expected,
+                             size_t bytes, bool *same);
+
 /* Zeroed host memory for the harness itself; ends the program when there is none, because a check
  * without memory has no result to give. Release with free. */
 void *lab_zeroed(int64_t count, size_t element_bytes);

@@ -43,11 +43,7 @@ static void fence_inputs(const lab_run *run, bool closed)
 
 static bool fill_memory(lab_run *run, void *memory, size_t bytes)
 {
-    uint8_t *poison = lab_zeroed((int64_t)bytes, 1);
-    memset(poison, run->poison, bytes);
-    const fc_status status =
-        run->target->memory.upload(run->target->memory.user, memory, poison, bytes);
-    free(poison);
+    const fc_status status = lab_memory_fill(&run->target->memory, memory, run->poison, bytes);
     return status == FC_OK || library_failed(run, status, "upload");
 }
 
@@ -70,11 +66,10 @@ static bool is_run_output(const lab_run *run, lab_tensor tensor)
 static bool still_holds(lab_run *run, lab_tensor tensor, const uint8_t *expected)
 {
     const lab_buffer *buffer = &run->tensors->buffer[tensor];
-    const size_t bytes = lab_buffer_bytes(buffer);
-    uint8_t *image = download(run, buffer->memory, bytes);
-    const bool same = image && memcmp(image, expected, bytes) == 0;
-    free(image);
-    return same;
+    bool same;
+    return lab_memory_compare(&run->target->memory, buffer->memory, expected,
+                              lab_buffer_bytes(buffer), &same) == FC_OK &&
+           same;
 }
 
 /* Copies what the call has just written. A CPU has written it when the call returns, a GPU before

@@ -56,13 +56,16 @@ static double *read_tensor(const lab_tensors *t, lab_tensor tensor, int64_t b, i
     if (!buffer->name)
         return NULL;
     const int64_t heads = buffer->sizes[1], dims = buffer->sizes[3];
-    double *values = lab_zeroed(heads * rows * dims, sizeof *values), *next = values;
+    double *values = lab_zeroed(heads * rows * dims, sizeof *values);
+#pragma omp parallel for collapse(2) if (lab_shares_out(t, tensor))
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < rows; i++) {
             const double scale = lab_scale(t, tensor, b, h, i);
+            const int64_t first = lab_element(t, tensor, b, h, i, 0);
+            double *row = values + (h * rows + i) * dims;
             for (int64_t d = 0; d < dims; d++)
-                *next++ = scale * fc_load(buffer->type, lab_elements(buffer),
-                                          lab_element(t, tensor, b, h, i, d));
+                row[d] = scale * fc_load(buffer->type, lab_elements(buffer),
+                                         first + d * buffer->strides[3]);
         }
     return values;
 }
@@ -73,6 +76,8 @@ static void read_bias_and_mask(const lab_tensors *t, lab_sequence *s)
     const int64_t heads = t->problem.q_heads, scores = heads * s->q_rows * s->kv_rows;
     s->bias = bias->name ? lab_zeroed(scores, sizeof *s->bias) : NULL;
     s->mask = mask->name ? lab_zeroed(scores, sizeof *s->mask) : NULL;
+    if (!s->bias && !s->mask)
+        return;
     int64_t next = 0;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < s->q_rows; i++)
@@ -97,15 +102,21 @@ static float *read_list(const lab_tensors *t, lab_tensor tensor, int64_t first)
     return list;
 }
 
-void lab_sequence_read(const lab_tensors *t, int64_t b, lab_sequence *s)
+void lab_sequence_read_visibility(const lab_tensors *t, int64_t b, lab_sequence *s)
 {
     const lab_span *span = &t->spans[b];
     *s = (lab_sequence){.b = b, .q_rows = span->q_rows, .kv_rows = span->kv_rows};
+    read_bias_and_mask(t, s);
+}
+
+void lab_sequence_read(const lab_tensors *t, int64_t b, lab_sequence *s)
+{
+    const lab_span *span = &t->spans[b];
+    lab_sequence_read_visibility(t, b, s);
     s->q = read_tensor(t, LAB_Q, b, span->q_rows);
     s->k = read_tensor(t, LAB_K, b, span->kv_rows);
     s->v = read_tensor(t, LAB_V, b, span->kv_rows);
     s->dout = read_tensor(t, LAB_DOUT, b, span->q_rows);
-    read_bias_and_mask(t, s);
     s->alibi = read_list(t, LAB_ALIBI, b * t->problem.alibi_batch_stride);
     s->sinks = read_list(t, LAB_SINKS, 0);
     s->dropout_seed = dropout_seed(t);

@@ -2,6 +2,7 @@
 #include "tensors.h"
 
 #include "core/convert.h"
+#include "core/internal.h"
 #include "geometry.h"
 #include "values.h"
 
@@ -72,6 +73,13 @@ uint8_t *lab_written_elements(const lab_tensors *t, lab_tensor tensor)
     return written;
 }
 
+bool lab_shares_out(const lab_tensors *t, lab_tensor tensor)
+{
+    enum { LARGE = 1 << 17 }; /* elements: about ten milliseconds of one thread */
+    const bool overlap = t->of.shares_pages || t->of.layout == CASE_REPEATED;
+    return t->buffer[tensor].elements >= LARGE && !overlap;
+}
+
 double lab_scale(const lab_tensors *t, lab_tensor tensor, int64_t b, int64_t head, int64_t row)
 {
     const fc_attention *p = &t->problem;
@@ -93,33 +101,37 @@ static int64_t rows_of(const lab_tensors *t, lab_tensor tensor, int64_t b)
     return has_keys(tensor) ? t->spans[b].kv_rows : t->spans[b].q_rows;
 }
 
-static void fill_rows(lab_tensors *t, lab_tensor tensor, int64_t b, int64_t h)
+static void fill_row(lab_tensors *t, lab_tensor tensor, int64_t b, int64_t h, int64_t i)
 {
     const lab_buffer *buffer = &t->buffer[tensor];
-    for (int64_t i = 0; i < rows_of(t, tensor, b); i++)
-        for (int64_t d = 0; d < buffer->sizes[3]; d++) {
-            const lab_place at = {b, h, i, d};
-            fc_store(buffer->type, lab_elements(buffer), lab_element(t, tensor, b, h, i, d),
-                     lab_value(t, tensor, at) / lab_scale(t, tensor, b, h, i));
-        }
+    const int64_t first = lab_element(t, tensor, b, h, i, 0);
+    const double scale = lab_scale(t, tensor, b, h, i);
+    double values[FC_MAX_DIM];
+    lab_row_values(t, tensor, (lab_place){b, h, i, 0}, buffer->sizes[3], values);
+    for (int64_t d = 0; d < buffer->sizes[3]; d++)
+        fc_store(buffer->type, lab_elements(buffer), first + d * buffer->strides[3],
+                 values[d] / scale);
 }
 
-/* Large ones by all threads; of pages, which sequences may share, one after the other. */
 static void fill_tensor(lab_tensors *t, lab_tensor tensor)
 {
-    enum { LARGE = 1 << 22 };
-    const lab_buffer *buffer = &t->buffer[tensor];
-    if (!buffer->name)
+    if (!t->buffer[tensor].name)
         return;
-#pragma omp parallel for collapse(2) if (buffer->elements >= LARGE && !t->problem.paged)
-    for (int64_t b = 0; b < t->problem.batch; b++)
-        for (int64_t h = 0; h < buffer->sizes[1]; h++)
-            fill_rows(t, tensor, b, h);
+#pragma omp parallel if (lab_shares_out(t, tensor))
+    for (int64_t b = 0; b < t->problem.batch; b++) {
+        const int64_t heads = t->buffer[tensor].sizes[1], rows = rows_of(t, tensor, b);
+#pragma omp for collapse(2) nowait
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t i = 0; i < rows; i++)
+                fill_row(t, tensor, b, h, i);
+    }
 }
 
 static void fill_bias_and_mask(lab_tensors *t)
 {
     const lab_buffer *bias = &t->buffer[LAB_BIAS], *mask = &t->buffer[LAB_MASK];
+    if (!bias->name && !mask->name)
+        return;
     for (int64_t b = 0; b < t->problem.batch; b++)
         for (int64_t h = 0; h < t->problem.q_heads; h++)
             for (int64_t i = 0; i < t->spans[b].q_rows; i++)
@@ -189,9 +201,20 @@ static void fill_page_table(lab_tensors *t)
     free(deck);
 }
 
+/* The row whose position is next to the key's: without mask and bias, if any row sees it, this. */
+static int64_t nearest_row(const fc_attention *p, const lab_sequence *s, int64_t j)
+{
+    const int64_t row = p->diagonal == FC_TOP_LEFT ? j : j - (s->kv_rows - s->q_rows);
+    return row < 0 ? 0 : row < s->q_rows ? row : s->q_rows - 1;
+}
+
 static bool key_is_seen(const lab_tensors *t, const lab_sequence *s, int64_t kv_head, int64_t j)
 {
     const int64_t group = t->problem.q_heads / t->problem.kv_heads;
+    if (s->q_rows == 0)
+        return false;
+    if (!s->mask && !s->bias)
+        return lab_sees(&t->problem, s, kv_head * group, nearest_row(&t->problem, s, j), j);
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; h++)
         for (int64_t i = 0; i < s->q_rows; i++)
             if (lab_sees(&t->problem, s, h, i, j))
@@ -214,13 +237,25 @@ static void spoil_hidden_keys(lab_tensors *t)
         return;
     for (int64_t b = 0; b < t->problem.batch; b++) {
         lab_sequence s;
-        lab_sequence_read(t, b, &s);
+        lab_sequence_read_visibility(t, b, &s);
         for (int64_t h = 0; h < t->problem.kv_heads; h++)
             for (int64_t j = 0; j < s.kv_rows; j++)
                 if (!key_is_seen(t, &s, h, j))
                     spoil_key(t, b, h, j);
         lab_sequence_free(&s);
     }
+}
+
+/* By all threads: what takes the time is getting the pages. */
+static uint8_t *poisoned_image(size_t bytes)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    uint8_t *image = lab_zeroed((int64_t)bytes, 1);
+#pragma omp parallel for if (bytes >= 16 * (size_t)PIECE_BYTES)
+    for (size_t first = 0; first < bytes; first += PIECE_BYTES)
+        memset(image + first, LAB_POISON,
+               bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES);
+    return image;
 }
 
 static fc_status allocate(lab_tensors *t)
@@ -232,8 +267,7 @@ static fc_status allocate(lab_tensors *t)
             buffer->memory = t->buffer[LAB_Q].memory;
         } else if (buffer->name) {
             const size_t bytes = lab_buffer_bytes(buffer);
-            buffer->image = lab_zeroed((int64_t)bytes, 1);
-            memset(buffer->image, LAB_POISON, bytes);
+            buffer->image = tensor < LAB_INPUT_COUNT ? poisoned_image(bytes) : NULL;
             buffer->memory = t->memory.allocate(t->memory.user, bytes);
             if (!buffer->memory)
                 return FC_ERROR_MEMORY;

@@ -49,8 +49,8 @@ typedef struct lab_buffer {
     int64_t strides[4];
     int64_t elements; /* from the lowest address to the highest */
     int64_t origin;   /* the element that the library's pointer shows */
-    uint8_t *image;   /* on the host: guard, elements, guard */
-    void *memory;     /* the same on the device */
+    uint8_t *image;   /* of an input, on the host: guard, elements, guard */
+    void *memory;     /* the same on the device, also of an output */
     bool borrowed;    /* image and memory belong to q's buffer: q, k and v in one allocation */
 } lab_buffer;
 
@@ -78,6 +78,9 @@ fc_gradients lab_tensors_gradients(const lab_tensors *tensors);
 /* The element's number in an image; head, row and dim count within sequence b. */
 int64_t lab_element(const lab_tensors *tensors, lab_tensor tensor, int64_t b, int64_t head,
                     int64_t row, int64_t dim);
+/* Whether all threads should share out a tensor's rows: it is large, and no two of them are the
+ * same memory. */
+bool lab_shares_out(const lab_tensors *tensors, lab_tensor tensor);
 /* What an FP8 element of q, k or v is multiplied with; 1 for all others. */
 double lab_scale(const lab_tensors *tensors, lab_tensor tensor, int64_t b, int64_t head,
                  int64_t row);
@@ -104,6 +107,8 @@ typedef struct lab_sequence {
 } lab_sequence;
 
 void lab_sequence_read(const lab_tensors *tensors, int64_t b, lab_sequence *sequence);
+/* No more of it than lab_sees looks at. */
+void lab_sequence_read_visibility(const lab_tensors *tensors, int64_t b, lab_sequence *sequence);
 void lab_sequence_free(lab_sequence *sequence);
 
 /* Whether query row i may see key j of its sequence, by the header's rule. */

@@ -204,8 +204,7 @@ static void round_gradients(const fc_attention *p, const lab_sequence *s, fc_typ
         r->dv[i] = lab_round(type, r->dv[i]);
 }
 
-void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision precision,
-             lab_sequence_result *r, double *largest_score)
+static row_work make_work(const fc_attention *p, const lab_sequence *s, unfused_precision precision)
 {
     row_work w = {.p = p, .s = s, .precision = precision};
     w.scale = p->scale != 0 ? (double)p->scale : (double)(float)(1 / sqrt((double)p->head_dim));
@@ -215,16 +214,60 @@ void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision pre
     w.slopes = w.scores + s->kv_rows;
     w.weights = w.slopes + s->kv_rows;
     w.kept = w.weights + s->kv_rows;
-    for (w.head = 0; w.head < p->q_heads; w.head++) {
-        w.kv_head = w.head / (p->q_heads / p->kv_heads);
-        for (w.row = 0; w.row < s->q_rows; w.row++) {
-            forward_row(&w, r, largest_score);
-            if (s->dout)
-                backward_row(&w, r);
+    return w;
+}
+
+static void free_work(row_work *w)
+{
+    free(w->exact);
+    free(w->visible);
+}
+
+static void start_row(row_work *w, int64_t head, int64_t row)
+{
+    w->head = head;
+    w->kv_head = head / (w->p->q_heads / w->p->kv_heads);
+    w->row = row;
+}
+
+static void forward_and_backward(row_work *w, int64_t kv_head, lab_sequence_result *r,
+                                 double *largest_score)
+{
+    const int64_t group = w->p->q_heads / w->p->kv_heads;
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (int64_t row = 0; row < w->s->q_rows; row++) {
+            start_row(w, head, row);
+            forward_row(w, r, largest_score);
+            backward_row(w, r);
         }
+}
+
+/* Threads share the rows or, where gradients are summed over rows, the KV heads: every sum has one
+ * order, however many threads there are. Few products are not worth waking them. */
+void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision precision,
+             lab_sequence_result *r, double *largest_score)
+{
+    enum { MANY_PRODUCTS = 1 << 21 }; /* some milliseconds */
+    const int64_t products = p->q_heads * s->q_rows * s->kv_rows * p->head_dim;
+    double largest = *largest_score;
+#pragma omp parallel reduction(max : largest) if (products >= MANY_PRODUCTS)
+    {
+        row_work w = make_work(p, s, precision);
+        if (s->dout) {
+#pragma omp for
+            for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
+                forward_and_backward(&w, kv_head, r, &largest);
+        } else {
+#pragma omp for collapse(2) schedule(dynamic, 8)
+            for (int64_t head = 0; head < p->q_heads; head++)
+                for (int64_t row = 0; row < s->q_rows; row++) {
+                    start_row(&w, head, row);
+                    forward_row(&w, r, &largest);
+                }
+        }
+        free_work(&w);
     }
+    *largest_score = largest;
     if (s->dout)
         round_gradients(p, s, precision.out, r);
-    free(w.exact);
-    free(w.visible);
 }

@@ -14,13 +14,17 @@ uint64_t lab_hash(uint64_t seed, uint64_t value)
     return x ^ x >> 31;
 }
 
-static uint64_t place_hash(const lab_tensors *t, lab_tensor tensor, lab_place place)
+static uint64_t row_hash(const lab_tensors *t, lab_tensor tensor, lab_place place)
 {
     uint64_t hash = lab_hash(t->of.seed, (uint64_t)tensor);
     hash = lab_hash(hash, (uint64_t)place.b);
     hash = lab_hash(hash, (uint64_t)place.head);
-    hash = lab_hash(hash, (uint64_t)place.row);
-    return lab_hash(hash, (uint64_t)place.dim);
+    return lab_hash(hash, (uint64_t)place.row);
+}
+
+static uint64_t place_hash(const lab_tensors *t, lab_tensor tensor, lab_place place)
+{
+    return lab_hash(row_hash(t, tensor, place), (uint64_t)place.dim);
 }
 
 static double uniform(uint64_t hash)
@@ -28,17 +32,22 @@ static double uniform(uint64_t hash)
     return ((double)(hash >> 11) + 0.5) * 0x1p-53;
 }
 
+/* Of a number: fmin and fmax, which heed NaN, are calls on x86. */
+static double cut_off(double value, double limit)
+{
+    return value < -limit ? -limit : value > limit ? limit : value;
+}
+
 static double normal(uint64_t hash)
 {
     const double radius = sqrt(-2 * log(uniform(hash)));
-    return fmin(fmax(radius * cos(two_pi * uniform(lab_hash(hash, 1))), -3.9), 3.9);
+    return cut_off(radius * cos(two_pi * uniform(lab_hash(hash, 1))), 3.9);
 }
 
 /* Student's t with two degrees of freedom, cut off within the range of every type. */
 static double heavy_tailed(uint64_t hash, double noise)
 {
-    const double heavy = noise / sqrt(-log(uniform(lab_hash(hash, 2))));
-    return fmin(fmax(heavy, -200), 200);
+    return cut_off(noise / sqrt(-log(uniform(lab_hash(hash, 2)))), 200);
 }
 
 static double smallest_normal(fc_type type)
@@ -79,9 +88,9 @@ static double extreme_value(const lab_tensors *t, lab_tensor tensor, double nois
     return sign * a + noise / 16;
 }
 
-double lab_value(const lab_tensors *t, lab_tensor tensor, lab_place place)
+static double value_of(const lab_tensors *t, lab_tensor tensor, lab_place place, uint64_t hash)
 {
-    const double noise = normal(place_hash(t, tensor, place));
+    const double noise = normal(hash);
     const bool scores = tensor == LAB_Q || tensor == LAB_K;
     if (tensor == LAB_DOUT)
         return noise;
@@ -95,10 +104,18 @@ double lab_value(const lab_tensors *t, lab_tensor tensor, lab_place place)
     case CASE_ONE_HOT:
         return scores ? (place.dim == place.row % t->problem.head_dim ? 12 : 0) : noise;
     case CASE_COARSE: return tensor == LAB_K ? round(2 * noise) / 2 : noise;
-    case CASE_HEAVY: return heavy_tailed(place_hash(t, tensor, place), noise);
+    case CASE_HEAVY: return heavy_tailed(hash, noise);
     case CASE_OFFSET: return scores ? 4 + noise : 64 + noise;
     default: return strange_value(t, tensor, place, noise);
     }
+}
+
+void lab_row_values(const lab_tensors *t, lab_tensor tensor, lab_place place, int64_t count,
+                    double *values)
+{
+    const uint64_t hash = row_hash(t, tensor, place);
+    for (place.dim = 0; place.dim < count; place.dim++)
+        values[place.dim] = value_of(t, tensor, place, lab_hash(hash, (uint64_t)place.dim));
 }
 
 double lab_parameter(const lab_tensors *t, lab_tensor tensor, lab_place place)

@@ -9,8 +9,10 @@ typedef struct lab_place {
     int64_t b, head, row, dim;
 } lab_place;
 
-/* For q, k, v and dout; not yet rounded to the type. */
-double lab_value(const lab_tensors *tensors, lab_tensor tensor, lab_place place);
+/* The first `count` elements of the place's row, of q, k, v or dout; not yet rounded to the type.
+ */
+void lab_row_values(const lab_tensors *tensors, lab_tensor tensor, lab_place place, int64_t count,
+                    double *values);
 
 /* A scale of FP8 elements, a slope, a bias, a sink. */
 double lab_parameter(const lab_tensors *tensors, lab_tensor tensor, lab_place place);

@@ -121,6 +121,7 @@ class HelpTest(CliTest):
             (["bench", "--shape", "1,2,3"], "'1,2,3' is not four numbers"),
             (["bench", "--shape", "1,2,3,4,5"], "four numbers"),
             (["bench", "--shape", "1,0,3,4"], "four numbers"),
+            (["bench", *33 * ["--shape", "1,1,1,1"]], "one of the first 32 shapes"),
             (["bench", "--batch"], "--batch needs an argument: --batch N"),
             (["bench", "--batch", "--heads"], "--batch needs an argument"),
             (["bench", "--batch", "1x"], "'1x' is not a whole number"),
@@ -263,6 +264,15 @@ class BenchTest(CliTest):
         self.assertAlmostEqual(
             row["gigabytes_per_second"], moved / row["p50_us"] * 1e-3, delta=moved * 1e-9
         )
+
+    def test_each_of_several_shapes_is_a_row(self):
+        words = ["--shape", "1,2,16,8", "--heads", "3", "--shape", "2,4,8,16", "--kv-heads", "2", "--seconds", "0.01"]
+        report = json.loads(self.succeed("bench", *words, "--json"))
+        sizes = ("batch", "q_heads", "kv_heads", "q_length", "kv_length", "head_dim")
+        self.assertEqual([(row["name"], *(row["problem"][size] for size in sizes)) for row in report["rows"]],
+                         [("1,2,16,8", 1, 2, 2, 16, 16, 8), ("2,4,8,16", 2, 4, 2, 8, 8, 16)])
+        self.assertEqual([row["check"] for row in report["rows"]], ["passed", "passed"])
+        self.assertRegex(self.succeed("bench", *words), r"(?s)\n1,2,16,8 +B=1 H=2 .*\n2,4,8,16 +B=2 H=4/2 .*roof:")
 
     def test_the_roof_is_measured(self):
         words = ["--shape", "1,2,256,64", "--type", "f32", "--seconds", "0.2"]

@@ -12,6 +12,7 @@ EXPORT fake_cuda fake_cuda_state = {
     .compute_major = 8,
     .compute_minor = 9,
     .shared_bytes_a_block = 99 * 1024,
+    .milliseconds = 1,
 };
 #define state fake_cuda_state
 
@@ -356,6 +357,6 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent s
 {
     (void)start;
     (void)stop;
-    *milliseconds = 1;
+    *milliseconds = state.milliseconds;
     return CUDA_SUCCESS;
 }

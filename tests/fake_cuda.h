@@ -18,6 +18,7 @@ typedef struct fake_cuda {
     CUresult allocate_result;
     int compute_major, compute_minor;
     int shared_bytes_a_block;
+    float milliseconds; /* between any two events */
 
     /* What happened. */
     int contexts_held;

@@ -457,6 +457,26 @@ static void test_timing_releases_what_it_took(void **state)
     fc_context_destroy(context);
 }
 
+static int plain_calls_of_one_sample(fc_context *context, float milliseconds)
+{
+    double seconds;
+    int calls = 100;
+    fake->milliseconds = milliseconds;
+    assert_int_equal(fc_cuda_time_plain(context->cuda, count_call, &calls, &seconds, 1), FC_OK);
+    return calls - 100;
+}
+
+static void test_long_samples_need_fewer_to_warm_up(void **state)
+{
+    (void)state;
+    fc_context *context;
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
+    assert_int_equal(plain_calls_of_one_sample(context, 1), (5 + 1) * FC_CUDA_CALLS_A_SAMPLE);
+    assert_int_equal(plain_calls_of_one_sample(context, 26), (2 + 1) * FC_CUDA_CALLS_A_SAMPLE);
+    assert_int_equal(plain_calls_of_one_sample(context, 90), (1 + 1) * FC_CUDA_CALLS_A_SAMPLE);
+    fc_context_destroy(context);
+}
+
 int main(void)
 {
     if (!open_fake())
@@ -478,6 +498,7 @@ int main(void)
         TEST(test_backward_on_a_gpu_says_that_there_is_none),
         TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
         TEST(test_timing_releases_what_it_took),
+        TEST(test_long_samples_need_fewer_to_warm_up),
         TEST(test_binaries_compiled_at_run_time_can_be_handed_on),
         TEST(test_a_source_stands_in_before_the_first_plan_alone),
         TEST(test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem),

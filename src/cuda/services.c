@@ -150,14 +150,27 @@ static fc_status sample(const timing *t, double *seconds)
     return FC_OK;
 }
 
+/* The first samples find cold caches and low clocks; long ones leave that behind sooner. */
+static fc_status warm_up(const timing *t)
+{
+    enum { MOST_SAMPLES = 5 };
+    const double enough = 0.05;
+    double busy = 0, seconds;
+    for (int i = 0; i < MOST_SAMPLES && busy < enough; i++) {
+        FC_TRY(sample(t, &seconds));
+        busy += seconds * t->calls;
+    }
+    return FC_OK;
+}
+
 static fc_status take_samples(timing *t, bool graph, double *seconds, int count)
 {
-    enum { WARM_UP = 5 };
     FC_TRY(start_timing(t));
     if (graph)
         FC_TRY(capture(t));
-    for (int i = -WARM_UP; i < count; i++)
-        FC_TRY(sample(t, &seconds[i < 0 ? 0 : i]));
+    FC_TRY(warm_up(t));
+    for (int i = 0; i < count; i++)
+        FC_TRY(sample(t, &seconds[i]));
     return FC_OK;
 }
 
