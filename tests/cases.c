@@ -95,6 +95,38 @@ static void add_features_in_tiles(void)
         }
 }
 
+/* More query rows than a tile of 128 holds, of as many sequences as make a kernel take larger ones:
+ * on the emulator's few multiprocessors, or on a GPU's many. */
+static void add_rows_in_tiles(void)
+{
+    static const struct {
+        const char *feature;
+        int64_t batch, q_length, kv_length, head_dim;
+    } rows[] = {
+        {"sinks", 2, 250, 260, 64},
+        {"causal", 2, 250, 260, 64},
+        {"window", 2, 250, 260, 64},
+        {"window_left", 2, 250, 260, 64},
+        {"packed_q", 2, 250, 260, 64},
+        {"packed_kv", 2, 250, 260, 64},
+        {"kv_lengths", 2, 250, 260, 64},
+        {"batch_invariant", 2, 250, 260, 64},
+        {"bf16", 2, 250, 260, 64},
+        {"sinks", 5, 250, 100, 64},
+        {"causal_top_left", 5, 250, 100, 64},
+        {"sinks", 67, 140, 70, 16},
+        {"causal", 67, 140, 140, 16},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        case_draft d = draft_make("rows", rows[i].batch, 1, rows[i].q_length, rows[i].kv_length,
+                                  rows[i].head_dim);
+        find_feature(rows[i].feature)->apply(&d);
+        draft_name(&d, "%s-b%d-q%d-kv%d", rows[i].feature, (int)rows[i].batch,
+                   (int)rows[i].q_length, (int)rows[i].kv_length);
+        case_add(&d);
+    }
+}
+
 static bool is_contradictory(const fc_attention *problem)
 {
     fc_plan *plan = NULL;
@@ -139,6 +171,7 @@ static void make_list(void)
     add_features_with_coarse_keys();
     add_pairs();
     add_features_in_tiles();
+    add_rows_in_tiles();
     fc_context_destroy(list.context);
     list.context = NULL;
 }

@@ -200,22 +200,27 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
 }
 
 /* On 58 multiprocessors 32 sequences of 8 heads fill 14 rounds of wide tiles well, 8 not 4. */
-static void test_hopper_takes_wide_tiles_where_they_fit(void **state)
+static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
 {
     (void)state;
     fc_attention p = mission();
     p.batch = 32;
-    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_tall_f16", &p, somewhere());
+    p.causal = 1;
+    assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
     p.batch = 8;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.causal = 0;
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.kv_length = 1024;
     assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
     p = mission();
-    p.batch = 32;
+    p.batch = 4;
+    p.q_length = p.kv_length = 2304;
+    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
     p.causal = 1;
-    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.q_length = p.kv_length = 4096;
     assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
 }
@@ -246,7 +251,7 @@ static void test_hopper_packs_sequences_without_looking_at_the_longest(void **st
     p.packed_kv = 1;
     p.packed_kv_rows = p.kv_length = 4096;
     b.cu_kv = rows;
-    assert_runs("sm90_prefill_d64_wide_f16", &p, b);
+    assert_runs("sm90_prefill_d64_tall_f16", &p, b);
     p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_f16", &p, b);
     assert_refuses("sm90_latency", &p, "a row's bits could depend on its neighbours");
@@ -346,7 +351,7 @@ int main(void)
         TEST(test_dependent_launch_is_asked_for),
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_a_variant_for_every_dim),
-        TEST(test_hopper_takes_wide_tiles_where_they_fit),
+        TEST(test_hopper_takes_larger_tiles_where_they_fit),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),
         TEST(test_hopper_chooses_a_kernel_without_looking_at_the_longest),

@@ -5,6 +5,13 @@
 
 #include "ptx_common.cuh"
 
+/* A number that all lanes have. The compiler then keeps it, and what is computed from it, where a warp
+ * has one register for all lanes: descriptors of wgmma have to be there. */
+static __device__ __forceinline__ int same_in_warp(int value)
+{
+    return __shfl_sync(ALL_LANES, value, 0);
+}
+
 static __device__ __forceinline__ float quad_max(float value)
 {
     value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 1));

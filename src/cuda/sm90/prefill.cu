@@ -29,15 +29,26 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
+/* Tiles of queries that are there at once: with two, the next ones come while these are in use. */
+#ifndef QUERY_BUFFERS
+#define QUERY_BUFFERS (HEAD_DIM <= 128 ? 2 : 1)
+#endif
 /* Panels of its result that a warp has under way to memory. */
 #ifndef STAGED_PANELS
 #define STAGED_PANELS (VALUE_DIM % 128 == 0 ? 2 : 1)
+#endif
+/* 1: a warpgroup passes over tiles of keys that none of its own rows sees. */
+#ifndef SKIPS
+#define SKIPS 0
 #endif
 /* 1: warpgroups take turns in starting products, so that one's softmax meets another's products. */
 #ifndef PING_PONG
 #define PING_PONG 1
 #endif
 
+/* The work of a tile is read until its rows are stored, when the scores of the next may be done with,
+ * the queries after those on their way to one warpgroup, and the work after them found. */
+#define WORKS (QUERY_BUFFERS + 4)
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
@@ -46,8 +57,8 @@
 /* Keys that one copy takes: all of a tile, or what may be a page. */
 #define BOX_ROWS (FEATURES ? 64 : KV_TILE)
 #define BOXES (KV_TILE / BOX_ROWS)
-#define PRODUCER_REGISTERS (CONSUMERS == 2 ? 24 : 32)
-#define CONSUMER_REGISTERS (CONSUMERS == 2 ? 240 : 160)
+#define PRODUCER_REGISTERS (CONSUMERS == 3 ? 32 : 24)
+#define CONSUMER_REGISTERS (CONSUMERS == 2 ? 240 : CONSUMERS == 3 ? 160 : 112)
 
 #include "ptx_barrier.cuh"
 #include "ptx_launch.cuh"
@@ -56,32 +67,22 @@
 #include "sm90/sm90_args.h"
 #include "sm90/again.cuh"
 #include "sm90/store.cuh"
+#include "sm90/work.cuh"
 
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
+static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing");
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
 
 /* 2. Shared memory. */
 
-/* A tile of query rows and the keys it sees. Aligned, because it is copied as a whole. */
-typedef struct __align__(8) work
-{
-    sequence_share share;
-    key_limits limits;
-    int block_row;
-    int first_tile, end_tile; /* of keys */
-    int last_rows;            /* of the last tile of keys, up to the end of the sequence */
-    int is_last;              /* nothing to do, here and hereafter */
-}
-work;
-
 typedef struct __align__(1024) shared_tiles
 {
-    element q[CONSUMERS][GROUP_ROWS * HEAD_DIM];
+    element q[QUERY_BUFFERS][CONSUMERS][GROUP_ROWS * HEAD_DIM];
     element k[STAGES][KV_TILE * HEAD_DIM];
     element v[STAGES][KV_TILE * VALUE_DIM];
     element out[CONSUMERS * 4][STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
-    work works[2]; /* in turn; each is announced together with its queries */
-    mbarrier q_full, q_empty;
+    work works[WORKS]; /* in turn; each is announced together with its queries */
+    mbarrier q_full[QUERY_BUFFERS][CONSUMERS], q_empty[QUERY_BUFFERS][CONSUMERS];
     mbarrier k_full[STAGES], k_empty[STAGES];
     mbarrier v_full[STAGES], v_empty[STAGES];
 }
@@ -90,65 +91,22 @@ shared_tiles;
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
                                 GRID_RESIDENT};
 
-/* 3. The order of work. */
+/* 3. The producer. */
 
-/* Round after round of tiles is dealt out, every second one backwards, so that no block gets the
- * longest of each. */
-static __device__ __forceinline__ int work_index(int round)
-{
-    const int place = (int)(round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-    return round * (int)gridDim.x + place;
-}
-
-static __device__ __forceinline__ int is_paged(const attention_args *args)
-{
-    return FEATURES && args->more.page_size.divisor;
-}
-
-/* Whether something else lies behind the keys of a sequence; otherwise tensor maps end with them, and
- * give 0. */
-static __device__ __forceinline__ int has_neighbours(const attention_args *args)
-{
-    return args->cu_kv || args->kv_lengths || is_paged(args);
-}
-
-/* Sections of sequences whose keys and values the L2 cache holds; within one, the tiles that see
- * the most keys first. */
-static __device__ __forceinline__ work find_work(const sm90_args *args, int index)
-{
-    const attention_args *a = &args->attention;
-    const unsigned whole = (unsigned)args->section * (unsigned)args->tiles;
-    const unsigned section = (unsigned)index / whole, rest = (unsigned)index % whole;
-    const int first = (int)section * args->section;
-    const unsigned width = (unsigned)min(args->section, args->sequences - first);
-    const int sequence = first + (int)(rest % width);
-    work w;
-    w.is_last = 0;
-    w.block_row = (args->tiles - 1 - (int)(rest / width)) * QUERY_TILE;
-    w.share = find_share(a, sequence / args->head_groups, sequence % args->head_groups);
-    w.limits = limits_of_rows(a, &w.share, w.block_row, QUERY_TILE);
-    w.first_tile = w.limits.first / KV_TILE;
-    w.end_tile = (w.limits.end + KV_TILE - 1) / KV_TILE;
-    w.last_rows = has_neighbours(a) ? w.share.kv_rows - (w.end_tile - 1) * KV_TILE : KV_TILE;
-    return w;
-}
-
-/* Counts the tiles of keys that went through the stages. */
+/* Counts what went through some places in turn: tiles of keys, of queries, works. */
 typedef struct position {
-    int stage;
-    int parity; /* of the phase in which this stage is filled */
+    int place;
+    int parity; /* of the phase in which this place is filled */
 } position;
 
-static __device__ __forceinline__ void advance(position *p)
+static __device__ __forceinline__ void advance(position *p, int places)
 {
-    p->stage++;
-    if (p->stage == STAGES) {
-        p->stage = 0;
+    p->place++;
+    if (p->place == places) {
+        p->place = 0;
         p->parity ^= 1;
     }
 }
-
-/* 4. The producer. */
 
 /* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
  * batch. Behind the end of a sequence there may be no page: any will do. */
@@ -177,72 +135,77 @@ static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_ma
 
 /* Tells the consumers what comes next, and fetches its queries. */
 static __device__ __forceinline__ void announce(const sm90_args *args, shared_tiles *shared,
-                                                const work *w, int turn)
+                                                work *w, position *queries)
 {
-    mbarrier_wait(&shared->q_empty, turn ^ 1);
-    shared->works[turn] = *w;
-    if (w->first_tile >= w->end_tile) {
-        mbarrier_arrive(&shared->q_full);
-        return;
-    }
-    mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
     const attention_args *a = &args->attention;
+    const int buffer = w->buffer = queries->place;
 #pragma unroll
     for (int group = 0; group < CONSUMERS; group++) {
-        const int row = row_of(a, w->block_row + group * GROUP_ROWS);
+        mbarrier *full = &shared->q_full[buffer][group];
+        mbarrier_wait(&shared->q_empty[buffer][group], queries->parity ^ 1);
+        if (w->first_tile >= w->end_tile) {
+            mbarrier_arrive(full);
+            continue;
+        }
+        mbarrier_arrive_expect(full, (int)sizeof shared->q[0][0]);
         /* In its map heads come before rows: a box holds packed rows in their order. */
-        load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
-                    w->share.q_first + row, a->cu_q ? 0 : w->share.batch, &shared->q_full);
+        load_panels(shared->q[buffer][group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
+                    w->share.q_first + row_of(a, w->block_row + group * GROUP_ROWS),
+                    a->cu_q ? 0 : w->share.batch, full);
     }
+    advance(queries, QUERY_BUFFERS);
 }
 
-static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
-                                                  const work *w, position *at)
+static __device__ __forceinline__ void find_boxes(page_place places[BOXES], const sm90_args *args,
+                                                  const work *w, int tile)
 {
+#pragma unroll
+    for (int box = 0; box < BOXES; box++)
+        places[box] = find_box(&args->attention, &w->share, tile * KV_TILE + box * BOX_ROWS);
+}
+
+/* The first keys come before the queries, whose place may still be in use. */
+static __device__ __forceinline__ void fetch_work(const sm90_args *args, shared_tiles *shared,
+                                                  work *w, position *keys, position *queries)
+{
+    page_place places[BOXES];
 #pragma unroll 1
     for (int tile = w->first_tile; tile < w->end_tile; tile++) {
-        page_place places[BOXES];
-#pragma unroll
-        for (int box = 0; box < BOXES; box++)
-            places[box] = find_box(&args->attention, &w->share, tile * KV_TILE + box * BOX_ROWS);
-        fetch_tile(shared->k[at->stage], &args->k, HEAD_DIM, places, w->share.kv_head,
-                   &shared->k_full[at->stage], &shared->k_empty[at->stage], at->parity);
-        fetch_tile(shared->v[at->stage], &args->v, VALUE_DIM, places, w->share.kv_head,
-                   &shared->v_full[at->stage], &shared->v_empty[at->stage], at->parity);
-        advance(at);
+        const int stage = keys->place;
+        find_boxes(places, args, w, tile);
+        fetch_tile(shared->k[stage], &args->k, HEAD_DIM, places, w->share.kv_head,
+                   &shared->k_full[stage], &shared->k_empty[stage], keys->parity);
+        if (tile == w->first_tile)
+            announce(args, shared, w, queries);
+        fetch_tile(shared->v[stage], &args->v, VALUE_DIM, places, w->share.kv_head,
+                   &shared->v_full[stage], &shared->v_empty[stage], keys->parity);
+        advance(keys, STAGES);
     }
+    if (w->first_tile >= w->end_tile)
+        announce(args, shared, w, queries);
 }
 
 static __device__ __forceinline__ void produce(const sm90_args *args, shared_tiles *shared)
 {
-    const int count = args->sequences * args->tiles;
-    position at = {0, 0};
-    int turn = 0;
-    work w;
+    progress at = {(int)blockIdx.x, 0};
+    position keys = {0, 0}, queries = {0, 0}, works = {0, 0};
+    work *w = &shared->works[0];
+    find_work(args, &at, w);
 #pragma unroll 1
-    for (int round = 0; work_index(round) < count; round++) {
-        w = find_work(args, work_index(round));
-        if (w.block_row >= w.share.rows)
-            continue;
-        announce(args, shared, &w, turn);
-        turn ^= 1;
-        fetch_keys(args, shared, &w, &at);
+    while (w->way != NO_WORK) {
+        fetch_work(args, shared, w, &keys, &queries);
+        advance(&works, WORKS);
+        w = &shared->works[works.place];
+        find_work(args, &at, w);
     }
-    w.is_last = 1;
-    w.first_tile = w.end_tile = 0;
-    announce(args, shared, &w, turn);
+    announce(args, shared, w, &queries);
 }
 
-/* 5. The consumers. A warp's rows are 16 of its group's. */
+/* 4. The consumers. A warp's rows are 16 of its group's. */
 
 typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
 typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
 typedef unsigned weight_steps[KV_TILE / 16][4];
-
-static __device__ __forceinline__ int group_id(void)
-{
-    return warp_id() / 4 - 1;
-}
 
 static __device__ __forceinline__ void release(mbarrier *empty)
 {
@@ -250,17 +213,44 @@ static __device__ __forceinline__ void release(mbarrier *empty)
         mbarrier_arrive(empty);
 }
 
-/* The queries, and with them what all lanes read of the work before. */
-static __device__ __forceinline__ void release_queries(shared_tiles *shared)
+/* The queries of a work, and with them what all lanes read of the one before. */
+static __device__ __forceinline__ void release_queries(shared_tiles *shared, const work *w)
 {
     __syncwarp();
-    release(&shared->q_empty);
+    release(&shared->q_empty[w->buffer][group_id()]);
 }
 
-static __device__ __forceinline__ void start_scores(score_sums scores, const element *q,
-                                                    const element *k)
+/* Where a warp stands. */
+typedef struct reader {
+    position keys, queries, works;
+} reader;
+
+/* The next work, with its queries. */
+static __device__ __forceinline__ const work *await_work(shared_tiles *shared, reader *at)
 {
-    const unsigned long long left = along_descriptor(q), right = along_descriptor(k);
+    mbarrier_wait(&shared->q_full[at->queries.place][group_id()], at->queries.parity);
+    const work *w = &shared->works[at->works.place];
+    advance(&at->queries, QUERY_BUFFERS);
+    advance(&at->works, WORKS);
+    return w;
+}
+
+static __device__ __forceinline__ int warp_row_of(const work *w)
+{
+    return w->block_row + group_id() * GROUP_ROWS + warp_id() % 4 * WARP_ROWS;
+}
+
+/* The warpgroup's queries, among those of all buffers and warpgroups. */
+static __device__ __forceinline__ int queries_of(const work *w)
+{
+    return w->buffer * CONSUMERS + group_id();
+}
+
+static __device__ __forceinline__ void start_scores(score_sums scores, const shared_tiles *shared,
+                                                    int queries, int stage)
+{
+    const unsigned long long left = along_descriptor(shared->q[0][same_in_warp(queries)]);
+    const unsigned long long right = along_descriptor(shared->k[same_in_warp(stage)]);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++)
@@ -271,9 +261,9 @@ static __device__ __forceinline__ void start_scores(score_sums scores, const ele
 }
 
 static __device__ __forceinline__ void start_values(out_sums out, weight_steps weights,
-                                                    const element *v)
+                                                    const shared_tiles *shared, int stage)
 {
-    const unsigned long long right = across_descriptor(v, KV_TILE);
+    const unsigned long long right = across_descriptor(shared->v[same_in_warp(stage)], KV_TILE);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < KV_TILE / 16; step++)
@@ -282,7 +272,7 @@ static __device__ __forceinline__ void start_values(out_sums out, weight_steps w
 }
 
 /* The rows' new maxima, and what was summed before is to be multiplied by; 1 if that is not 1 for
- * some row of the warp. */
+ * some row of the lane. */
 static __device__ __forceinline__ int next_maximum(const score_sums scores, softmax_state *softmax,
                                                    float base[LANE_ROWS],
                                                    float correction[LANE_ROWS], float scale_log2)
@@ -300,7 +290,7 @@ static __device__ __forceinline__ int next_maximum(const score_sums scores, soft
         moved |= new_max != softmax->max[r];
         softmax->max[r] = new_max;
     }
-    return __any_sync(ALL_LANES, moved);
+    return moved;
 }
 
 static __device__ __forceinline__ void shrink_sums(softmax_state *softmax,
@@ -318,6 +308,15 @@ static __device__ __forceinline__ void shrink_out(out_sums out, const float corr
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out[0][n][i] *= correction[i / 2];
+}
+
+static __device__ __forceinline__ void clear_out(out_sums out)
+{
+#pragma unroll
+    for (int n = 0; n < OUT_TILES; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            out[0][n][i] = 0.0f;
 }
 
 static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
@@ -379,130 +378,6 @@ static __device__ __forceinline__ float scale_of_scores(const attention_args *ar
     return FEATURES ? 1.0f : args->scale * LOG2_E;
 }
 
-/* Rows that may see few keys, and whatever would crowd the loop that overlaps softmax and products:
- * there a soft-cap is all that changes scores. */
-static __device__ __forceinline__ int go_step_by_step(const attention_args *args,
-                                                      const key_limits *limits)
-{
-    return see_few_keys(args, limits) || (FEATURES && args->more.dropout_threshold);
-}
-
-/* Where a tile of keys is not in [all_first, all_end), some row does not see all of it. */
-static __device__ __forceinline__ void cap_and_hide(score_sums scores, const attention_args *args,
-                                                    const sequence_share *share, int all_first,
-                                                    int all_end, int warp_row, int tile)
-{
-    const int first_key = tile * KV_TILE;
-#if FEATURES
-    cap_scores(scores, args);
-#endif
-    if (first_key < all_first || first_key + KV_TILE > all_end)
-        hide_keys(scores, args, share, warp_row, first_key, share->kv_rows);
-}
-
-/* All keys of a tile of rows. While the values of one tile of keys are multiplied, the softmax of
- * the next is computed. */
-static __device__ __forceinline__ void walk_keys(const attention_args *args, const work *w,
-                                                 shared_tiles *shared, position *at, int warp_row,
-                                                 out_sums out, softmax_state *softmax)
-{
-    const element *q = shared->q[group_id()];
-    const float scale_log2 = scale_of_scores(args);
-    const int end_tile = w->end_tile;
-    const int all_first = w->limits.all_first, all_end = w->limits.all_end;
-    float base[LANE_ROWS], correction[LANE_ROWS];
-    score_sums scores;
-    weight_steps weights;
-
-    mbarrier_wait(&shared->k_full[at->stage], at->parity);
-    wait_for_turn();
-    start_scores(scores, q, shared->k[at->stage]);
-    pass_turn();
-    wgmma_wait(0);
-    release(&shared->k_empty[at->stage]);
-    if (w->first_tile + 1 == end_tile)
-        release_queries(shared);
-    cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, w->first_tile);
-    next_maximum(scores, softmax, base, correction, scale_log2);
-    exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
-    round_weights(weights, scores);
-#pragma unroll 1
-    for (int tile = w->first_tile + 1; tile < end_tile; tile++) {
-        position next = *at;
-        advance(&next);
-        mbarrier_wait(&shared->k_full[next.stage], next.parity);
-        wait_for_turn();
-        start_scores(scores, q, shared->k[next.stage]);
-        mbarrier_wait(&shared->v_full[at->stage], at->parity);
-        start_values(out, weights, shared->v[at->stage]);
-        pass_turn();
-        wgmma_wait(1);
-        release(&shared->k_empty[next.stage]);
-        if (tile + 1 == end_tile)
-            release_queries(shared);
-        cap_and_hide(scores, args, &w->share, all_first, all_end, warp_row, tile);
-        const int moved = next_maximum(scores, softmax, base, correction, scale_log2);
-        shrink_sums(softmax, correction);
-        exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
-        wgmma_wait(0);
-        release(&shared->v_empty[at->stage]);
-        if (moved)
-            shrink_out(out, correction);
-        round_weights(weights, scores);
-        *at = next;
-    }
-    mbarrier_wait(&shared->v_full[at->stage], at->parity);
-    clear_values(w, shared->v[at->stage]);
-    start_values(out, weights, shared->v[at->stage]);
-    wgmma_wait(0);
-    release(&shared->v_empty[at->stage]);
-    advance(at);
-}
-
-/* The same one step after the other, with all features. What rounding took from the weights counts
- * too, which rows that see few keys need. */
-static __device__ __forceinline__ void walk_step_by_step(const attention_args *args, const work *w,
-                                                     shared_tiles *shared, position *at,
-                                                     int warp_row, out_sums out,
-                                                     softmax_state *softmax)
-{
-    const float scale_log2 = scale_of_scores(args);
-#pragma unroll 1
-    for (int tile = w->first_tile; tile < w->end_tile; tile++) {
-        float base[LANE_ROWS], correction[LANE_ROWS];
-        score_sums scores;
-        weight_steps weights, rest;
-        mbarrier_wait(&shared->k_full[at->stage], at->parity);
-        start_scores(scores, shared->q[group_id()], shared->k[at->stage]);
-        wgmma_wait(0);
-        release(&shared->k_empty[at->stage]);
-#if FEATURES
-        shape_scores(scores, args, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
-#endif
-        hide_keys(scores, args, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
-        next_maximum(scores, softmax, base, correction, scale_log2);
-        shrink_sums(softmax, correction);
-        shrink_out(out, correction);
-        exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
-#if FEATURES
-        if (args->more.dropout_threshold)
-            drop_weights(scores, args, &w->share, warp_row, tile * KV_TILE);
-#endif
-        mbarrier_wait(&shared->v_full[at->stage], at->parity);
-        if (tile + 1 == w->end_tile)
-            clear_values(w, shared->v[at->stage]);
-        round_weights(weights, scores);
-        subtract_weights(scores, weights);
-        round_weights(rest, scores);
-        start_values(out, weights, shared->v[at->stage]);
-        start_values(out, rest, shared->v[at->stage]);
-        wgmma_wait(0);
-        release(&shared->v_empty[at->stage]);
-        advance(at);
-    }
-    release_queries(shared);
-}
-
 static __device__ __forceinline__ void store_rows(const attention_args *args,
                                                   const sequence_share *share, int warp_row,
                                                   const out_sums out,
@@ -550,21 +425,30 @@ static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequ
            (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
 }
 
-static __device__ __forceinline__ void finish(const sm90_args *args, const sequence_share *share,
-                                              shared_tiles *shared, int warp_row,
-                                              const out_sums out, const softmax_state *softmax)
+/* Ends the rows of the warp but for their values: what these are to be multiplied by. */
+static __device__ __forceinline__ void finish_softmax(const attention_args *args, const work *w,
+                                                      const softmax_state *softmax,
+                                                      float factor[LANE_ROWS])
 {
-    const attention_args *a = &args->attention;
-    float factor[LANE_ROWS];
+    const sequence_share *share = &w->share;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp_row + lane_row(r);
-        const row_end end =
-            finish_row(a, softmax->max[r], quad_sum(softmax->sum[r]), head_of(a, share, row), 1);
+        const int row = warp_row_of(w) + lane_row(r);
+        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
+                                       head_of(args, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(a, share, row, end.lse_log2);
+            store_lse(args, share, row, end.lse_log2);
     }
+}
+
+static __device__ __forceinline__ void store(const sm90_args *args, const work *w,
+                                             shared_tiles *shared, const out_sums out,
+                                             const float factor[LANE_ROWS])
+{
+    const attention_args *a = &args->attention;
+    const sequence_share *share = &w->share;
+    const int warp_row = warp_row_of(w);
     if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
         store_boxes(args, share, shared, warp_row, out, factor);
         return;
@@ -576,46 +460,293 @@ static __device__ __forceinline__ void finish(const sm90_args *args, const seque
     compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 
-static __device__ __forceinline__ void consume(const sm90_args *args, shared_tiles *shared)
+/* What a warp knows of the rows in hand, and needs at every tile of keys. */
+typedef struct rows_in_hand {
+    const work *w;
+    int queries;
+    group_keys keys;
+} rows_in_hand;
+
+static __device__ __forceinline__ rows_in_hand take_in_hand(const work *w)
+{
+    const rows_in_hand rows = {w, queries_of(w), *keys_of(w)};
+    return rows;
+}
+
+static __device__ __forceinline__ void cap_and_hide(score_sums scores, const attention_args *args,
+                                                    const rows_in_hand *rows, int tile)
+{
+    const int first_key = tile * KV_TILE;
+#if FEATURES
+    cap_scores(scores, args);
+#endif
+    if (first_key < rows->keys.all_first || first_key + KV_TILE > rows->keys.all_end)
+        hide_keys(scores, args, &rows->w->share, warp_row_of(rows->w), first_key,
+                  rows->w->share.kv_rows);
+}
+
+static __device__ __forceinline__ void forget(softmax_state *softmax)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        softmax->max[r] = negative_infinity();
+        softmax->sum[r] = 0.0f;
+    }
+}
+
+/* The scores of a tile of keys become weights, not rounded yet. Returns whether a maximum moved. */
+static __device__ __forceinline__ int weigh(score_sums scores, const attention_args *args,
+                                            const rows_in_hand *rows, int tile,
+                                            shared_tiles *shared, softmax_state *softmax,
+                                            float correction[LANE_ROWS])
+{
+    const float scale_log2 = scale_of_scores(args);
+    float base[LANE_ROWS];
+    if (tile + 1 == rows->keys.end_tile)
+        release_queries(shared, rows->w);
+    cap_and_hide(scores, args, rows, tile);
+    const int moved = next_maximum(scores, softmax, base, correction, scale_log2);
+    shrink_sums(softmax, correction);
+    exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
+    return __any_sync(ALL_LANES, moved);
+}
+
+/* Rows that see few keys: the values of a tile of keys times the rounded weights, which then become
+ * what rounding took from them. */
+static __device__ __forceinline__ void count_rounded(score_sums scores, weight_steps weights,
+                                                     out_sums out, shared_tiles *shared,
+                                                     const position *keys)
+{
+    mbarrier_wait(&shared->v_full[keys->place], keys->parity);
+    start_values(out, weights, shared, keys->place);
+    wgmma_wait(0);
+    subtract_weights(scores, weights);
+    round_weights(weights, scores);
+}
+
+/* The values of one tile of keys are multiplied while the softmax of the next is computed, be it of
+ * the same rows or of the next ones. */
+static __device__ __forceinline__ int overlap(score_sums scores, weight_steps weights, out_sums out,
+                                              const attention_args *args, const rows_in_hand *rows,
+                                              int tile, shared_tiles *shared,
+                                              softmax_state *softmax, float correction[LANE_ROWS],
+                                              position *keys)
+{
+    const int v_stage = keys->place, v_parity = keys->parity;
+    advance(keys, STAGES);
+    const int k_stage = keys->place;
+    mbarrier_wait(&shared->k_full[k_stage], keys->parity);
+    wait_for_turn();
+    start_scores(scores, shared, rows->queries, k_stage);
+    mbarrier_wait(&shared->v_full[v_stage], v_parity);
+    start_values(out, weights, shared, v_stage);
+    pass_turn();
+    wgmma_wait(1);
+    release(&shared->k_empty[k_stage]);
+    const int moved = weigh(scores, args, rows, tile, shared, softmax, correction);
+    wgmma_wait(0);
+    release(&shared->v_empty[v_stage]);
+    return moved;
+}
+
+/* Tiles of keys that rows of other warpgroups see, but none of this one's. */
+static __device__ __forceinline__ void skip_tiles(const work *w, shared_tiles *shared, reader *at,
+                                                  int first_tile, int end_tile)
+{
+#pragma unroll 1
+    for (int tile = first_tile; tile < end_tile; tile++) {
+        const int stage = at->keys.place;
+        mbarrier_wait(&shared->k_full[stage], at->keys.parity);
+        wait_for_turn();
+        pass_turn();
+        release(&shared->k_empty[stage]);
+        mbarrier_wait(&shared->v_full[stage], at->keys.parity);
+        if (tile + 1 == w->end_tile)
+            clear_values(w, shared->v[stage]);
+        release(&shared->v_empty[stage]);
+        advance(&at->keys, STAGES);
+    }
+}
+
+/* Whether the first scores of a work can be computed while the one before it ends. */
+static __device__ __forceinline__ int begins_early(const work *w)
+{
+    return w->way == OVERLAPPED && sees_keys(w) && keys_of(w)->first_tile == w->first_tile;
+}
+
+/* Tile after tile of rows, as long as the next ones can be begun while these end. Returns the work
+ * that comes then. */
+static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
+                                                        shared_tiles *shared, const work *first,
+                                                        reader *at)
 {
     const attention_args *a = &args->attention;
-    position at = {0, 0};
+    float correction[LANE_ROWS], factor[LANE_ROWS];
+    score_sums scores;
+    weight_steps weights;
+    out_sums out = {};
+    softmax_state softmax;
+    rows_in_hand rows = take_in_hand(first);
+    const work *next;
+    int skips;
+
+    forget(&softmax);
+    if (SKIPS)
+        skip_tiles(first, shared, at, first->first_tile, rows.keys.first_tile);
+    mbarrier_wait(&shared->k_full[at->keys.place], at->keys.parity);
+    wait_for_turn();
+    start_scores(scores, shared, rows.queries, at->keys.place);
+    pass_turn();
+    wgmma_wait(0);
+    release(&shared->k_empty[at->keys.place]);
+    weigh(scores, a, &rows, rows.keys.first_tile, shared, &softmax, correction);
+    round_weights(weights, scores);
+#pragma unroll 1
+    for (;;) {
+#pragma unroll 1
+        for (int tile = rows.keys.first_tile + 1; tile < rows.keys.end_tile; tile++) {
+            if (rows.keys.counts_rest)
+                count_rounded(scores, weights, out, shared, &at->keys);
+            if (overlap(scores, weights, out, a, &rows, tile, shared, &softmax, correction,
+                        &at->keys))
+                shrink_out(out, correction);
+            round_weights(weights, scores);
+        }
+        finish_softmax(a, rows.w, &softmax, factor);
+        mbarrier_wait(&shared->v_full[at->keys.place], at->keys.parity);
+        skips = SKIPS && rows.keys.end_tile < rows.w->end_tile;
+        if (!skips)
+            clear_values(rows.w, shared->v[at->keys.place]);
+        if (rows.keys.counts_rest)
+            count_rounded(scores, weights, out, shared, &at->keys);
+        if (skips)
+            break;
+        next = await_work(shared, at);
+        if (!begins_early(next))
+            break;
+        const work *ended = rows.w;
+        rows = take_in_hand(next);
+        forget(&softmax);
+        overlap(scores, weights, out, a, &rows, rows.keys.first_tile, shared, &softmax, correction,
+                &at->keys);
+        store(args, ended, shared, out, factor);
+        clear_out(out);
+        round_weights(weights, scores);
+    }
+    start_values(out, weights, shared, at->keys.place);
+    wgmma_wait(0);
+    release(&shared->v_empty[at->keys.place]);
+    advance(&at->keys, STAGES);
+    store(args, rows.w, shared, out, factor);
+    if (skips) {
+        skip_tiles(rows.w, shared, at, rows.keys.end_tile, rows.w->end_tile);
+        next = await_work(shared, at);
+    }
+    return next;
+}
+
+#if FEATURES
+/* A tile of rows, one step after the other, with all features. What rounding took from the weights
+ * counts too: most of them may be hidden. */
+static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args *args,
+                                                                shared_tiles *shared,
+                                                                const work *w, reader *at)
+{
+    const attention_args *a = &args->attention;
+    const float scale_log2 = scale_of_scores(a);
+    const int warp_row = warp_row_of(w);
+    float factor[LANE_ROWS];
+    out_sums out = {};
+    softmax_state softmax;
+    forget(&softmax);
+#pragma unroll 1
+    for (int tile = w->first_tile; tile < w->end_tile; tile++) {
+        const int stage = at->keys.place;
+        float base[LANE_ROWS], correction[LANE_ROWS];
+        score_sums scores;
+        weight_steps weights, rest;
+        mbarrier_wait(&shared->k_full[stage], at->keys.parity);
+        start_scores(scores, shared, queries_of(w), stage);
+        wgmma_wait(0);
+        release(&shared->k_empty[stage]);
+#if FEATURES
+        shape_scores(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
+#endif
+        hide_keys(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
+        next_maximum(scores, &softmax, base, correction, scale_log2);
+        shrink_sums(&softmax, correction);
+        shrink_out(out, correction);
+        exponentiate(scores, &softmax, base, scale_log2, 0, TILE_SCORES);
+#if FEATURES
+        if (a->more.dropout_threshold)
+            drop_weights(scores, a, &w->share, warp_row, tile * KV_TILE);
+#endif
+        mbarrier_wait(&shared->v_full[stage], at->keys.parity);
+        if (tile + 1 == w->end_tile)
+            clear_values(w, shared->v[stage]);
+        round_weights(weights, scores);
+        subtract_weights(scores, weights);
+        round_weights(rest, scores);
+        start_values(out, weights, shared, stage);
+        start_values(out, rest, shared, stage);
+        wgmma_wait(0);
+        release(&shared->v_empty[stage]);
+        advance(&at->keys, STAGES);
+    }
+    release_queries(shared, w);
+    finish_softmax(a, w, &softmax, factor);
+    store(args, w, shared, out, factor);
+    return await_work(shared, at);
+}
+#endif
+
+/* Rows that see no key, or none at all. */
+static __device__ __forceinline__ const work *walk_nowhere(const sm90_args *args,
+                                                           shared_tiles *shared, const work *w,
+                                                           reader *at)
+{
+    const out_sums out = {};
+    softmax_state softmax;
+    float factor[LANE_ROWS];
+    forget(&softmax);
+    release_queries(shared, w);
+    if (SKIPS)
+        skip_tiles(w, shared, at, w->first_tile, w->end_tile);
+    finish_softmax(&args->attention, w, &softmax, factor);
+    store(args, w, shared, out, factor);
+    return await_work(shared, at);
+}
+
+static __device__ __forceinline__ void consume(const sm90_args *args, shared_tiles *shared)
+{
+    reader at = {};
     if (group_id() == CONSUMERS - 1)
         pass_turn();
+    const work *w = await_work(shared, &at);
 #pragma unroll 1
-    for (int turn = 0;; turn ^= 1) {
-        mbarrier_wait(&shared->q_full, turn);
-        const work *w = &shared->works[turn];
-        if (w->is_last)
-            break;
-        const int warp_row =
-            w->block_row + group_id() * GROUP_ROWS + warp_id() % 4 * WARP_ROWS;
-        out_sums out = {};
-        softmax_state softmax;
-#pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++) {
-            softmax.max[r] = negative_infinity();
-            softmax.sum[r] = 0.0f;
-        }
-        if (w->first_tile >= w->end_tile)
-            release_queries(shared);
-        else if (go_step_by_step(a, &w->limits))
-            walk_step_by_step(a, w, shared, &at, warp_row, out, &softmax);
+    while (w->way != NO_WORK) {
+        if (w->way == OVERLAPPED && sees_keys(w))
+            w = walk_keys(args, shared, w, &at);
+#if FEATURES
+        else if (w->way == STEP_BY_STEP)
+            w = walk_step_by_step(args, shared, w, &at);
+#endif
         else
-            walk_keys(a, w, shared, &at, warp_row, out, &softmax);
-        finish(args, &w->share, shared, warp_row, out, &softmax);
+            w = walk_nowhere(args, shared, w, &at);
     }
     if (group_id() == 0)
         wait_for_turn();
     bulk_wait_read(0);
 }
 
-/* 6. The kernel. */
+/* 5. The kernel. */
 
 static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
 {
-    mbarrier_init(&shared->q_full, 1);
-    mbarrier_init(&shared->q_empty, CONSUMERS * 4);
+    for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++) {
+        mbarrier_init(&shared->q_full[0][i], 1);
+        mbarrier_init(&shared->q_empty[0][i], 4);
+    }
     for (int stage = 0; stage < STAGES; stage++) {
         mbarrier_init(&shared->k_full[stage], 1);
         mbarrier_init(&shared->k_empty[stage], CONSUMERS * 4);

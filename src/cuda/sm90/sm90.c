@@ -18,7 +18,6 @@ enum {
     MOST_CROWD_KEYS = 512,
     FEW_KEYS = 64,    /* features.cuh */
     LONG_ROWS = 4096, /* from so many keys on blocks that work longest are worth a thought */
-    SECTION_BYTES = 24 << 20, /* of K and V that stay in the L2 cache */
 };
 
 typedef struct sm90_plan {
@@ -196,19 +195,31 @@ static bool is_plain(const fc_attention *p)
     return fc_cuda_is_plain(p) && p->scale > 0 && fc_cuda_writes_in_chunks(p);
 }
 
-/* Tiles of 192 rows take less time a row than those of 128, unless the last round of them leaves
- * too many multiprocessors idle; where rows see different keys, only long ones. No sequence may
- * decide about the bits of others. */
-static bool takes_wide_tiles(const fc_context *context, const fc_attention *p)
+/* The time of all rounds of tiles of so many rows, where a tile takes `cost`. */
+static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int rows, int cost)
 {
-    enum { WIDE_ROWS = 192, WIDE_COST = 163, ROWS = 128 };
-    const int64_t sequences = p->batch * p->q_heads, blocks = context->cuda->multiprocessors;
+    const int64_t tiles = p->batch * p->q_heads * fc_divide_up(p->q_length, rows);
+    return fc_divide_up(tiles, context->cuda->multiprocessors) * cost;
+}
+
+/* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, the middle
+ * ones the least, unless the last round of them leaves too many multiprocessors idle. Where rows see
+ * different keys, the largest have a variant of their own. No sequence may decide about the bits of
+ * others. */
+static const char *prefill_variant_64(const fc_context *context, const fc_attention *p)
+{
+    enum { COST = 128, WIDE_COST = 166, TALL_COST = 236 };
     if (p->batch_invariant)
-        return !p->packed_kv && p->kv_length >= (has_limits(p) ? LONG_ROWS : 1024);
+        return !p->packed_kv && p->kv_length >= (has_limits(p) ? LONG_ROWS : 1024) ? "d64_wide"
+                                                                                   : "d64";
+    const int64_t cost = rounds_cost(context, p, 128, COST);
+    const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
     if (has_limits(p))
-        return p->kv_length >= LONG_ROWS;
-    return WIDE_COST * fc_divide_up(sequences * fc_divide_up(p->q_length, WIDE_ROWS), blocks) <
-           ROWS * fc_divide_up(sequences * fc_divide_up(p->q_length, ROWS), blocks);
+        return p->kv_length >= LONG_ROWS ? "d64_wide" : tall_cost < cost ? "d64_tall_limits" : "d64";
+    const int64_t wide_cost = rounds_cost(context, p, 192, WIDE_COST);
+    if (tall_cost < cost && tall_cost < wide_cost)
+        return "d64_tall";
+    return wide_cost < cost ? "d64_wide" : "d64";
 }
 
 /* The dims and the tile of a variant of prefill.cu; of dims from 129 to 192 there is none with
@@ -219,7 +230,7 @@ static const char *prefill_variant(const fc_context *context, const fc_attention
     if (!is_plain(p))
         return larger <= 64 ? "d64_full" : larger <= 128 ? "d128_full" : "d256_full";
     if (larger <= 64)
-        return takes_wide_tiles(context, p) ? "d64_wide" : "d64";
+        return prefill_variant_64(context, p);
     if (larger <= 128)
         return "d128";
     if (larger <= 192)
@@ -240,17 +251,8 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
 
 /* ---- Plans ---- */
 
-/* Sequences whose keys and values the L2 cache holds at once. */
-static int section_of(const fc_attention *p, int sequences)
-{
-    const int64_t kv_bytes = p->kv_length * (p->head_dim + p->value_dim) * 2;
-    const int64_t that_share = p->q_heads / p->kv_heads / packed_heads(p);
-    const int64_t held = SECTION_BYTES / (kv_bytes ? kv_bytes : 1) * that_share;
-    return (int)(held < 1 ? 1 : held > sequences ? sequences : held);
-}
-
-/* A block a multiprocessor, which takes tile after tile. Long rows of different lengths get a block
- * a tile instead: the GPU hands those out as others end. */
+/* A block a multiprocessor, which takes tile after tile; two at a time where the first rows see few
+ * keys and the last ones many. */
 static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
@@ -259,12 +261,11 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     s->args.tiles = (int)fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
     s->args.head_groups = (int)(p->q_heads / packed);
     s->args.sequences = (int)p->batch * s->args.head_groups;
-    s->args.section = section_of(p, s->args.sequences);
     s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
     const int64_t tiles = (int64_t)s->args.tiles * s->args.sequences;
     const int64_t blocks = plan->context->cuda->multiprocessors;
-    const bool one_each = tiles < blocks || (has_limits(p) && p->kv_length >= LONG_ROWS);
-    s->grid[0] = one_each ? tiles : blocks;
+    s->args.pairs = tiles > blocks && p->window_left < 0 && p->window_right >= 0;
+    s->grid[0] = tiles < blocks ? tiles : blocks;
     s->grid[1] = s->grid[2] = 1;
 }
 

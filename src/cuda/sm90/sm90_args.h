@@ -16,7 +16,7 @@ typedef struct sm90_args {
     int tiles;       /* of the longest sequence's packed rows */
     int head_groups; /* query heads, or groups of those that share a tile */
     int sequences;   /* batch × head groups */
-    int section;     /* sequences whose tiles are worked on together */
+    int pairs;       /* 1: a block takes two tiles in turn */
 } sm90_args;
 
 #endif
