@@ -185,10 +185,10 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
         int64_t head_dim, value_dim, kv_length;
         const char *variant;
     } expected[] = {
-        {8, 64, 1024, "sm90_prefill_d64_f16"},        {72, 8, 4095, "sm90_prefill_d128_f16"},
-        {192, 128, 512, "sm90_prefill_d192_128_f16"}, {136, 136, 512, "sm90_prefill_d192_f16"},
-        {128, 192, 8192, "sm90_prefill_d192_f16"},    {200, 128, 512, "sm90_prefill_d256_f16"},
-        {128, 256, 1024, "sm90_prefill_d256_f16"},
+        {8, 64, 1024, "sm90_prefill_d64_f16"},    {72, 8, 4095, "sm90_prefill_d96_f16"},
+        {96, 104, 512, "sm90_prefill_d128_f16"},  {192, 128, 512, "sm90_prefill_d192_128_f16"},
+        {136, 136, 512, "sm90_prefill_d192_f16"}, {128, 192, 8192, "sm90_prefill_d192_f16"},
+        {200, 128, 512, "sm90_prefill_d256_f16"}, {128, 256, 1024, "sm90_prefill_d256_f16"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         fc_attention p = mission();

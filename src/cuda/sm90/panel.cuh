@@ -10,7 +10,8 @@
 #include "sm80/element.cuh"
 
 #define PANEL_DIMS 64
-#define PANELS(dims) ((dims) / PANEL_DIMS)
+#define PANELS(dims) (((dims) + PANEL_DIMS - 1) / PANEL_DIMS) /* the last may be half empty */
+#define PANELS_DIMS(dims) (PANELS(dims) * PANEL_DIMS)
 
 /* Descriptors count in units of 16 bytes. */
 #define PANEL_UNITS(rows) ((rows) * PANEL_DIMS * 2 / 16)

@@ -35,7 +35,7 @@
 #endif
 /* Panels of its result that a warp has under way to memory. */
 #ifndef STAGED_PANELS
-#define STAGED_PANELS (VALUE_DIM % 128 == 0 ? 2 : 1)
+#define STAGED_PANELS (PANELS(VALUE_DIM) % 2 == 0 ? 2 : 1)
 #endif
 /* 1: a warpgroup passes over tiles of keys that none of its own rows sees. */
 #ifndef SKIPS
@@ -77,9 +77,9 @@ static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel foll
 
 typedef struct __align__(1024) shared_tiles
 {
-    element q[QUERY_BUFFERS][CONSUMERS][GROUP_ROWS * HEAD_DIM];
-    element k[STAGES][KV_TILE * HEAD_DIM];
-    element v[STAGES][KV_TILE * VALUE_DIM];
+    element q[QUERY_BUFFERS][CONSUMERS][GROUP_ROWS * PANELS_DIMS(HEAD_DIM)];
+    element k[STAGES][KV_TILE * PANELS_DIMS(HEAD_DIM)];
+    element v[STAGES][KV_TILE * PANELS_DIMS(VALUE_DIM)];
     element out[CONSUMERS * 4][STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
     work works[WORKS]; /* in turn; each is announced together with its queries */
     mbarrier q_full[QUERY_BUFFERS][CONSUMERS], q_empty[QUERY_BUFFERS][CONSUMERS];
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_ma
                                                   mbarrier *full, mbarrier *empty, int parity)
 {
     mbarrier_wait(empty, parity ^ 1);
-    mbarrier_arrive_expect(full, KV_TILE * dims * (int)sizeof(element));
+    mbarrier_arrive_expect(full, KV_TILE * PANELS_DIMS(dims) * (int)sizeof(element));
 #pragma unroll
     for (int box = 0; box < BOXES; box++)
         load_panels(tile + box * BOX_ROWS * PANEL_DIMS, map, KV_TILE, dims, places[box].row, head,
@@ -407,7 +407,8 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
         element *place = shared->out[warp_id() - 4][panel % STAGED_PANELS];
         bulk_wait_read(STAGED_PANELS - 1);
         __syncwarp();
-        write_panel(place, &out[0][panel * (PANEL_DIMS / 8)], factor);
+        write_panel(place, &out[0][panel * PANEL_TILES], factor,
+                    min(PANEL_TILES, OUT_TILES - panel * PANEL_TILES));
         fence_async();
         __syncwarp();
         if (lane_id() == 0) {

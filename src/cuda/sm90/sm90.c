@@ -134,13 +134,14 @@ static bool sees_all(const fc_attention *p)
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
- * those of prefill.cu need two. */
+ * those of prefill.cu need two. With more keys three: four would take longer than its largest. */
 static bool crowds(const fc_context *context, const fc_attention *p)
 {
     const int64_t blocks = context->cuda->multiprocessors;
+    const int64_t crowd = p->kv_length < LATENCY_KEYS ? CROWD : CROWD - 1;
     return latency_dim(p) == 64 &&
            p->kv_length <= (sees_all(p) ? MOST_CROWD_KEYS : MOST_CROWD_KEYS / 2) &&
-           prefill_tiles(p) > blocks && latency_tiles(p) <= CROWD * blocks;
+           prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
@@ -203,9 +204,9 @@ static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int
 }
 
 /* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, the middle
- * ones the least, unless the last round of them leaves too many multiprocessors idle. Where rows see
- * different keys, the largest have a variant of their own. No sequence may decide about the bits of
- * others. */
+ * ones the least, unless the last round of them leaves too many multiprocessors idle. Where rows
+ * see different keys, the largest have a variant of their own. No sequence may decide about the
+ * bits of others. */
 static const char *prefill_variant_64(const fc_context *context, const fc_attention *p)
 {
     enum { COST = 128, WIDE_COST = 166, TALL_COST = 236 };
@@ -215,7 +216,9 @@ static const char *prefill_variant_64(const fc_context *context, const fc_attent
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
     if (has_limits(p))
-        return p->kv_length >= LONG_ROWS ? "d64_wide" : tall_cost < cost ? "d64_tall_limits" : "d64";
+        return p->kv_length >= LONG_ROWS ? "d64_wide"
+               : tall_cost < cost        ? "d64_tall_limits"
+                                         : "d64";
     const int64_t wide_cost = rounds_cost(context, p, 192, WIDE_COST);
     if (tall_cost < cost && tall_cost < wide_cost)
         return "d64_tall";
@@ -231,6 +234,8 @@ static const char *prefill_variant(const fc_context *context, const fc_attention
         return larger <= 64 ? "d64_full" : larger <= 128 ? "d128_full" : "d256_full";
     if (larger <= 64)
         return prefill_variant_64(context, p);
+    if (larger <= 96)
+        return "d96";
     if (larger <= 128)
         return "d128";
     if (larger <= 192)

@@ -25,17 +25,21 @@ static __device__ __forceinline__ void store_words(element *place, const float (
                 pack_elements(sums[n][r * 2] * factor, sums[n][r * 2 + 1] * factor);
 }
 
-/* A warp's rows × 64 columns as tensor maps with a swizzle of 128 bytes lay them (panel.cuh). */
+/* A warp's rows × 64 columns as tensor maps with a swizzle of 128 bytes lay them (panel.cuh). Of
+ * the sums `tiles` × 8 columns are there, the rest is 0. */
+#define PANEL_TILES (PANEL_DIMS / CHUNK)
 static __device__ __forceinline__ void write_panel(element *panel, const float (*sums)[4],
-                                                   const float factor[LANE_ROWS])
+                                                   const float factor[LANE_ROWS], int tiles)
 {
     const int row = lane_row(0), column = lane_id() % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < PANEL_DIMS / CHUNK; n++)
+    for (int n = 0; n < PANEL_TILES; n++)
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
             *(unsigned *)(panel + (row + r * 8) * PANEL_DIMS + (n ^ row) * CHUNK + column) =
-                pack_elements(sums[n][r * 2] * factor[r], sums[n][r * 2 + 1] * factor[r]);
+                n < tiles
+                    ? pack_elements(sums[n][r * 2] * factor[r], sums[n][r * 2 + 1] * factor[r])
+                    : 0;
 }
 
 #endif
