@@ -4,6 +4,7 @@
     bench/peers.py --device cuda --shape 1,8,512,64 --type f16     CUDA-graph replays of 20 calls
     bench/peers.py --device cuda --shape 1,8,512,64 8,8,512,64     several shapes, one after another
     bench/peers.py --device cpu --shape 1,16,2048,128 --threads 1  plain calls
+    bench/peers.py --device cuda --peers cuDNN FlashAttention-2    these two alone
     bench/peers.py --device cuda --json peers.json                 for `flashcore report`
 
 On CUDA the peers are PyTorch's default choice, each of its backends, FlexAttention and, where it is
@@ -24,12 +25,14 @@ except ImportError as missing:
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 CALLS = 20
+SECONDS = 0.5  # of a peer's replays on a GPU, or 100 of them
 BACKENDS = {
     "cuDNN": SDPBackend.CUDNN_ATTENTION,
     "FlashAttention-2": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "math": SDPBackend.MATH,
 }
+PEERS = ["default", *BACKENDS, "FlexAttention", "flash_attn"]
 
 
 def tensors(options, shape):
@@ -77,16 +80,14 @@ def flash_attn_call():
     return call
 
 
-def cuda_peers():
-    """name, call, or name, why not."""
-    yield "default", default_call
-    for name, backend in BACKENDS.items():
-        yield name, backend_call(backend)
-    for name, make in (("FlexAttention", flex_call), ("flash_attn", flash_attn_call)):
-        try:
-            yield name, make()
-        except ImportError as reason:
-            yield name, str(reason)
+def make_call(name):
+    """The peer's call, or why there is none."""
+    if name in BACKENDS:
+        return backend_call(BACKENDS[name])
+    try:
+        return {"default": lambda: default_call, "FlexAttention": flex_call, "flash_attn": flash_attn_call}[name]()
+    except ImportError as reason:
+        return str(reason)
 
 
 def time_cuda(call, q, k, v, causal):
@@ -97,7 +98,7 @@ def time_cuda(call, q, k, v, causal):
         for _ in range(CALLS):
             call(q, k, v, causal)
     samples = []
-    for _ in range(100):
+    while len(samples) < 5 or (sum(samples) * CALLS < SECONDS and len(samples) < 100):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         graph.replay()
@@ -126,9 +127,9 @@ def problem_text(options, shape):
 def time_shape(options, shape):
     q, k, v = tensors(options, shape)
     text = problem_text(options, shape)
-    peers = [("default", default_call)] if options.device == "cpu" else cuda_peers()
     rows = []
-    for name, call in peers:
+    for name in ["default"] if options.device == "cpu" else options.peers:
+        call = make_call(name)
         row = {"peer": f"PyTorch {name}" if name != "flash_attn" else name, "problem": {"text": text}}
         try:
             if isinstance(call, str):
@@ -150,6 +151,8 @@ def main():
     parser.add_argument("--type", choices=TYPES, default="f16")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, metavar="NAME",
+                        help=f"on CUDA: {', '.join(PEERS)} (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write the times for `flashcore report`")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
