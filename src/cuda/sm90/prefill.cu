@@ -65,11 +65,10 @@
 #include "sm80/features.cuh"
 #include "sm90/panel.cuh"
 #include "sm90/sm90_args.h"
-#include "sm90/again.cuh"
-#include "sm90/store.cuh"
-#include "sm90/work.cuh"
+#include "sm90/finish.cuh"
 
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
+static_assert(STAGES > 1, "keys of the next rows come while the last of these are in use");
 static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing");
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
 
@@ -80,7 +79,7 @@ typedef struct __align__(1024) shared_tiles
     element q[QUERY_BUFFERS][CONSUMERS][GROUP_ROWS * PANELS_DIMS(HEAD_DIM)];
     element k[STAGES][KV_TILE * PANELS_DIMS(HEAD_DIM)];
     element v[STAGES][KV_TILE * PANELS_DIMS(VALUE_DIM)];
-    element out[CONSUMERS * 4][STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
+    staged_panels out[CONSUMERS * 4];
     work works[WORKS]; /* in turn; each is announced together with its queries */
     mbarrier q_full[QUERY_BUFFERS][CONSUMERS], q_empty[QUERY_BUFFERS][CONSUMERS];
     mbarrier k_full[STAGES], k_empty[STAGES];
@@ -203,10 +202,6 @@ static __device__ __forceinline__ void produce(const sm90_args *args, shared_til
 
 /* 4. The consumers. A warp's rows are 16 of its group's. */
 
-typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
-typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
-typedef unsigned weight_steps[KV_TILE / 16][4];
-
 static __device__ __forceinline__ void release(mbarrier *empty)
 {
     if (lane_id() == 0)
@@ -233,11 +228,6 @@ static __device__ __forceinline__ const work *await_work(shared_tiles *shared, r
     advance(&at->queries, QUERY_BUFFERS);
     advance(&at->works, WORKS);
     return w;
-}
-
-static __device__ __forceinline__ int warp_row_of(const work *w)
-{
-    return w->block_row + group_id() * GROUP_ROWS + warp_id() % 4 * WARP_ROWS;
 }
 
 /* The warpgroup's queries, among those of all buffers and warpgroups. */
@@ -269,76 +259,6 @@ static __device__ __forceinline__ void start_values(out_sums out, weight_steps w
     for (int step = 0; step < KV_TILE / 16; step++)
         WGMMA_VALUES(VALUE_DIM)(&out[0][0][0], weights[step], right + across_step(step), 1);
     wgmma_commit();
-}
-
-/* The rows' new maxima, and what was summed before is to be multiplied by; 1 if that is not 1 for
- * some row of the lane. */
-static __device__ __forceinline__ int next_maximum(const score_sums scores, softmax_state *softmax,
-                                                   float base[LANE_ROWS],
-                                                   float correction[LANE_ROWS], float scale_log2)
-{
-    int moved = 0;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        float tile_max = negative_infinity();
-#pragma unroll
-        for (int n = 0; n < SCORE_TILES; n++)
-            tile_max = fmaxf(tile_max, fmaxf(scores[0][n][r * 2], scores[0][n][r * 2 + 1]));
-        const float new_max = fmaxf(softmax->max[r], quad_max(tile_max) * scale_log2);
-        base[r] = new_max == negative_infinity() ? 0.0f : new_max;
-        correction[r] = exp2_approx(softmax->max[r] - base[r]);
-        moved |= new_max != softmax->max[r];
-        softmax->max[r] = new_max;
-    }
-    return moved;
-}
-
-static __device__ __forceinline__ void shrink_sums(softmax_state *softmax,
-                                                   const float correction[LANE_ROWS])
-{
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        softmax->sum[r] *= correction[r];
-}
-
-static __device__ __forceinline__ void shrink_out(out_sums out, const float correction[LANE_ROWS])
-{
-#pragma unroll
-    for (int n = 0; n < OUT_TILES; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            out[0][n][i] *= correction[i / 2];
-}
-
-static __device__ __forceinline__ void clear_out(out_sums out)
-{
-#pragma unroll
-    for (int n = 0; n < OUT_TILES; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            out[0][n][i] = 0.0f;
-}
-
-static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
-{
-#pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
-        const float *pair = &scores[0][i / 2][i % 2 * 2];
-        weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
-    }
-}
-
-/* What rounding took away. */
-static __device__ __forceinline__ void subtract_weights(score_sums scores,
-                                                        const weight_steps weights)
-{
-#pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
-        float *pair = &scores[0][i / 2][i % 2 * 2];
-        const unsigned rounded = weights[i / 4][i % 4];
-        pair[0] -= element_to_f32((element)(rounded & 0xffffu));
-        pair[1] -= element_to_f32((element)(rounded >> 16));
-    }
 }
 
 /* Warpgroups in a ring: each starts its products when the one before it has started its own. */
@@ -378,89 +298,6 @@ static __device__ __forceinline__ float scale_of_scores(const attention_args *ar
     return FEATURES ? 1.0f : args->scale * LOG2_E;
 }
 
-static __device__ __forceinline__ void store_rows(const attention_args *args,
-                                                  const sequence_share *share, int warp_row,
-                                                  const out_sums out,
-                                                  const float factor[LANE_ROWS])
-{
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp_row + lane_row(r);
-        if (row < share->rows)
-            store_words(lane_place(args, share, row, 0), out[0], r, factor[r], OUT_TILES,
-                        args->value_dim);
-    }
-}
-
-/* The same through a tensor map, panel after panel. A place is written again when its last store
- * has read it. */
-static __device__ __forceinline__ void store_boxes(const sm90_args *args,
-                                                   const sequence_share *share,
-                                                   shared_tiles *shared, int warp_row,
-                                                   const out_sums out,
-                                                   const float factor[LANE_ROWS])
-{
-    const int batch = args->attention.cu_q ? 0 : share->batch;
-    const int row = share->q_first + row_of(&args->attention, warp_row);
-#pragma unroll
-    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
-        element *place = shared->out[warp_id() - 4][panel % STAGED_PANELS];
-        bulk_wait_read(STAGED_PANELS - 1);
-        __syncwarp();
-        write_panel(place, &out[0][panel * PANEL_TILES], factor,
-                    min(PANEL_TILES, OUT_TILES - panel * PANEL_TILES));
-        fence_async();
-        __syncwarp();
-        if (lane_id() == 0) {
-            tensor_store(&args->out, place, panel * PANEL_DIMS, share->head, row, batch);
-            bulk_commit();
-        }
-    }
-}
-
-/* Whether a box of rows ends with its sequence, or with the tensor. */
-static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
-                                               int warp_row)
-{
-    return args->stores_boxes &&
-           (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
-}
-
-/* Ends the rows of the warp but for their values: what these are to be multiplied by. */
-static __device__ __forceinline__ void finish_softmax(const attention_args *args, const work *w,
-                                                      const softmax_state *softmax,
-                                                      float factor[LANE_ROWS])
-{
-    const sequence_share *share = &w->share;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp_row_of(w) + lane_row(r);
-        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
-                                       head_of(args, share, row), 1);
-        factor[r] = end.factor;
-        if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(args, share, row, end.lse_log2);
-    }
-}
-
-static __device__ __forceinline__ void store(const sm90_args *args, const work *w,
-                                             shared_tiles *shared, const out_sums out,
-                                             const float factor[LANE_ROWS])
-{
-    const attention_args *a = &args->attention;
-    const sequence_share *share = &w->share;
-    const int warp_row = warp_row_of(w);
-    if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
-        store_boxes(args, share, shared, warp_row, out, factor);
-        return;
-    }
-    if (!FEATURES || a->more.vector_stores)
-        store_rows(a, share, warp_row, out, factor);
-    else
-        store_rows_by_element(a, share, warp_row, 0, out, factor);
-    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
-}
-
 /* What a warp knows of the rows in hand, and needs at every tile of keys. */
 typedef struct rows_in_hand {
     const work *w;
@@ -484,15 +321,6 @@ static __device__ __forceinline__ void cap_and_hide(score_sums scores, const att
     if (first_key < rows->keys.all_first || first_key + KV_TILE > rows->keys.all_end)
         hide_keys(scores, args, &rows->w->share, warp_row_of(rows->w), first_key,
                   rows->w->share.kv_rows);
-}
-
-static __device__ __forceinline__ void forget(softmax_state *softmax)
-{
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax->max[r] = negative_infinity();
-        softmax->sum[r] = 0.0f;
-    }
 }
 
 /* The scores of a tile of keys become weights, not rounded yet. Returns whether a maximum moved. */
@@ -630,7 +458,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         forget(&softmax);
         overlap(scores, weights, out, a, &rows, rows.keys.first_tile, shared, &softmax, correction,
                 &at->keys);
-        store(args, ended, shared, out, factor);
+        store(args, ended, shared->out[warp_id() - 4], out, factor);
         clear_out(out);
         round_weights(weights, scores);
     }
@@ -638,7 +466,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     wgmma_wait(0);
     release(&shared->v_empty[at->keys.place]);
     advance(&at->keys, STAGES);
-    store(args, rows.w, shared, out, factor);
+    store(args, rows.w, shared->out[warp_id() - 4], out, factor);
     if (skips) {
         skip_tiles(rows.w, shared, at, rows.keys.end_tile, rows.w->end_tile);
         next = await_work(shared, at);
@@ -696,7 +524,7 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
     }
     release_queries(shared, w);
     finish_softmax(a, w, &softmax, factor);
-    store(args, w, shared, out, factor);
+    store(args, w, shared->out[warp_id() - 4], out, factor);
     return await_work(shared, at);
 }
 #endif
@@ -714,7 +542,7 @@ static __device__ __forceinline__ const work *walk_nowhere(const sm90_args *args
     if (SKIPS)
         skip_tiles(w, shared, at, w->first_tile, w->end_tile);
     finish_softmax(&args->attention, w, &softmax, factor);
-    store(args, w, shared, out, factor);
+    store(args, w, shared->out[warp_id() - 4], out, factor);
     return await_work(shared, at);
 }
 

@@ -45,6 +45,12 @@ static __device__ __forceinline__ int sees_keys(const work *w)
     return keys_of(w)->first_tile < keys_of(w)->end_tile;
 }
 
+/* The first of a warp's rows. */
+static __device__ __forceinline__ int warp_row_of(const work *w)
+{
+    return w->block_row + group_id() * GROUP_ROWS + warp_id() % 4 * WARP_ROWS;
+}
+
 static __device__ __forceinline__ int is_paged(const attention_args *args)
 {
     return FEATURES && args->more.page_size.divisor;

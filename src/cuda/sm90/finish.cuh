@@ -1,0 +1,97 @@
+/* finish.cuh: the end of a warp's rows: what their sums are multiplied by, LSE, and the way to memory. */
+#ifndef FC_SM90_FINISH_CUH
+#define FC_SM90_FINISH_CUH
+
+#include "sm90/again.cuh"
+#include "sm90/panel.cuh"
+#include "sm90/store.cuh"
+#include "sm90/weights.cuh"
+#include "sm90/work.cuh"
+
+/* Where a warp writes panels of its result for the tensor map. */
+typedef element staged_panels[STAGED_PANELS][WARP_ROWS * PANEL_DIMS];
+
+static __device__ __forceinline__ void store_rows(const attention_args *args,
+                                                  const sequence_share *share, int warp_row,
+                                                  const out_sums out,
+                                                  const float factor[LANE_ROWS])
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = warp_row + lane_row(r);
+        if (row < share->rows)
+            store_words(lane_place(args, share, row, 0), out[0], r, factor[r], OUT_TILES,
+                        args->value_dim);
+    }
+}
+
+/* The same through a tensor map, panel after panel. A place is written again when its last store
+ * has read it. */
+static __device__ __forceinline__ void store_boxes(const sm90_args *args,
+                                                   const sequence_share *share,
+                                                   staged_panels staged, int warp_row,
+                                                   const out_sums out,
+                                                   const float factor[LANE_ROWS])
+{
+    const int batch = args->attention.cu_q ? 0 : share->batch;
+    const int row = share->q_first + row_of(&args->attention, warp_row);
+#pragma unroll
+    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
+        element *place = staged[panel % STAGED_PANELS];
+        bulk_wait_read(STAGED_PANELS - 1);
+        __syncwarp();
+        write_panel(place, &out[0][panel * PANEL_TILES], factor,
+                    min(PANEL_TILES, OUT_TILES - panel * PANEL_TILES));
+        fence_async();
+        __syncwarp();
+        if (lane_id() == 0) {
+            tensor_store(&args->out, place, panel * PANEL_DIMS, share->head, row, batch);
+            bulk_commit();
+        }
+    }
+}
+
+/* Whether a box of rows ends with its sequence, or with the tensor. */
+static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
+                                               int warp_row)
+{
+    return args->stores_boxes &&
+           (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
+}
+
+/* Ends the rows of the warp but for their values: what these are to be multiplied by. */
+static __device__ __forceinline__ void finish_softmax(const attention_args *args, const work *w,
+                                                      const softmax_state *softmax,
+                                                      float factor[LANE_ROWS])
+{
+    const sequence_share *share = &w->share;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = warp_row_of(w) + lane_row(r);
+        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
+                                       head_of(args, share, row), 1);
+        factor[r] = end.factor;
+        if (lane_id() % 4 == 0 && row < share->rows)
+            store_lse(args, share, row, end.lse_log2);
+    }
+}
+
+static __device__ __forceinline__ void store(const sm90_args *args, const work *w,
+                                             staged_panels staged, const out_sums out,
+                                             const float factor[LANE_ROWS])
+{
+    const attention_args *a = &args->attention;
+    const sequence_share *share = &w->share;
+    const int warp_row = warp_row_of(w);
+    if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
+        store_boxes(args, share, staged, warp_row, out, factor);
+        return;
+    }
+    if (!FEATURES || a->more.vector_stores)
+        store_rows(a, share, warp_row, out, factor);
+    else
+        store_rows_by_element(a, share, warp_row, 0, out, factor);
+    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
+}
+
+#endif
