@@ -57,7 +57,8 @@ static PyObject *find_call(const strided_key *key)
         PyObject *call = ask_framework(key), *old = slot->call;
         if (!call)
             return NULL;
-        *slot = (strided_call){.key = *key, .call = call};
+        memcpy(&slot->key, key, sizeof *key);
+        slot->call = call;
         Py_XDECREF(old);
     }
     Py_INCREF(slot->call);

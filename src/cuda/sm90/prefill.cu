@@ -353,6 +353,23 @@ static __device__ __forceinline__ void count_rounded(score_sums scores, weight_s
     round_weights(weights, scores);
 }
 
+/* The weights of the first tile of keys, with nothing to multiply meanwhile. */
+static __device__ __forceinline__ void begin(score_sums scores, weight_steps weights,
+                                             const attention_args *args, const rows_in_hand *rows,
+                                             shared_tiles *shared, softmax_state *softmax,
+                                             const position *keys)
+{
+    float correction[LANE_ROWS];
+    mbarrier_wait(&shared->k_full[keys->place], keys->parity);
+    wait_for_turn();
+    start_scores(scores, shared, rows->queries, keys->place);
+    pass_turn();
+    wgmma_wait(0);
+    release(&shared->k_empty[keys->place]);
+    weigh(scores, args, rows, rows->keys.first_tile, shared, softmax, correction);
+    round_weights(weights, scores);
+}
+
 /* The values of one tile of keys are multiplied while the softmax of the next is computed, be it of
  * the same rows or of the next ones. */
 static __device__ __forceinline__ int overlap(score_sums scores, weight_steps weights, out_sums out,
@@ -422,14 +439,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     forget(&softmax);
     if (SKIPS)
         skip_tiles(first, shared, at, first->first_tile, rows.keys.first_tile);
-    mbarrier_wait(&shared->k_full[at->keys.place], at->keys.parity);
-    wait_for_turn();
-    start_scores(scores, shared, rows.queries, at->keys.place);
-    pass_turn();
-    wgmma_wait(0);
-    release(&shared->k_empty[at->keys.place]);
-    weigh(scores, a, &rows, rows.keys.first_tile, shared, &softmax, correction);
-    round_weights(weights, scores);
+    begin(scores, weights, a, &rows, shared, &softmax, &at->keys);
 #pragma unroll 1
     for (;;) {
 #pragma unroll 1
@@ -498,18 +508,14 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
         start_scores(scores, shared, queries_of(w), stage);
         wgmma_wait(0);
         release(&shared->k_empty[stage]);
-#if FEATURES
         shape_scores(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
-#endif
         hide_keys(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
         next_maximum(scores, &softmax, base, correction, scale_log2);
         shrink_sums(&softmax, correction);
         shrink_out(out, correction);
         exponentiate(scores, &softmax, base, scale_log2, 0, TILE_SCORES);
-#if FEATURES
         if (a->more.dropout_threshold)
             drop_weights(scores, a, &w->share, warp_row, tile * KV_TILE);
-#endif
         mbarrier_wait(&shared->v_full[stage], at->keys.parity);
         if (tile + 1 == w->end_tile)
             clear_values(w, shared->v[stage]);
@@ -529,7 +535,7 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
 }
 #endif
 
-/* Rows that see no key, or none at all. */
+/* Rows that see no key; or there are none. */
 static __device__ __forceinline__ const work *walk_nowhere(const sm90_args *args,
                                                            shared_tiles *shared, const work *w,
                                                            reader *at)
