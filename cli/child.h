@@ -10,8 +10,7 @@ typedef struct child_run {
     const char *const *words;    /* the program and its arguments, up to a NULL; or NULL for */
     int (*function)(void *user); /* whose result is the exit status */
     void *user;
-    const char
-        *output_path; /* stdout and stderr go to the end of this file; NULL: to this program's */
+    const char *output_path; /* whose end stdout and stderr go to; NULL: to this program's own */
     double limit_seconds;
 } child_run;
 

@@ -95,36 +95,28 @@ static void add_features_in_tiles(void)
         }
 }
 
+static void add_rows(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length,
+                     int64_t head_dim)
+{
+    case_draft d = draft_make("rows", batch, 1, q_length, kv_length, head_dim);
+    find_feature(feature)->apply(&d);
+    draft_name(&d, "%s-b%d-q%d-kv%d", feature, (int)batch, (int)q_length, (int)kv_length);
+    case_add(&d);
+}
+
 /* More query rows than a tile of 128 holds, of as many sequences as make a kernel take larger ones:
  * on the emulator's few multiprocessors, or on a GPU's many. */
 static void add_rows_in_tiles(void)
 {
-    static const struct {
-        const char *feature;
-        int64_t batch, q_length, kv_length, head_dim;
-    } rows[] = {
-        {"sinks", 2, 250, 260, 64},
-        {"causal", 2, 250, 260, 64},
-        {"window", 2, 250, 260, 64},
-        {"window_left", 2, 250, 260, 64},
-        {"packed_q", 2, 250, 260, 64},
-        {"packed_kv", 2, 250, 260, 64},
-        {"kv_lengths", 2, 250, 260, 64},
-        {"batch_invariant", 2, 250, 260, 64},
-        {"bf16", 2, 250, 260, 64},
-        {"sinks", 5, 250, 100, 64},
-        {"causal_top_left", 5, 250, 100, 64},
-        {"sinks", 67, 140, 70, 16},
-        {"causal", 67, 140, 140, 16},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        case_draft d = draft_make("rows", rows[i].batch, 1, rows[i].q_length, rows[i].kv_length,
-                                  rows[i].head_dim);
-        find_feature(rows[i].feature)->apply(&d);
-        draft_name(&d, "%s-b%d-q%d-kv%d", rows[i].feature, (int)rows[i].batch,
-                   (int)rows[i].q_length, (int)rows[i].kv_length);
-        case_add(&d);
-    }
+    static const char *const names[] = {"sinks",       "causal",          "window",
+                                        "window_left", "packed_q",        "packed_kv",
+                                        "kv_lengths",  "batch_invariant", "bf16"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        add_rows(names[i], 2, 250, 260, 64);
+    add_rows("sinks", 5, 250, 100, 64);
+    add_rows("causal_top_left", 5, 250, 100, 64);
+    add_rows("sinks", 67, 140, 70, 16);
+    add_rows("causal", 67, 140, 140, 16);
 }
 
 static bool is_contradictory(const fc_attention *problem)

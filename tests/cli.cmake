@@ -39,3 +39,5 @@ foreach(part cli cli_run report repro ledger tune profile source)
         ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>"
         LABELS cli)
 endforeach()
+# One looks for what the program leaves in /tmp, the other has it work there.
+set_tests_properties(source tune PROPERTIES RESOURCE_LOCK temporary_folders)

@@ -31,7 +31,7 @@ int jit_fixture_open(void **state)
 {
     (void)state;
     const char *folder = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/flashcore-jit-XXXXXX", folder != NULL ? folder : "/tmp");
+    snprintf(root, sizeof root, "%s/test-jit-XXXXXX", folder != NULL ? folder : "/tmp");
     if (mkdtemp(root) == NULL)
         return -1;
     snprintf(directory, sizeof directory, "%s/cache", root);

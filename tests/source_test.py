@@ -106,9 +106,9 @@ class SourceTest(unittest.TestCase):
         self.assertIn("cannot read /no/file.cu", result.stderr)
 
     def test_nothing_is_left_behind(self):
-        before = set(Path("/tmp").glob("flashcore-source.*"))
+        before = set(Path("/tmp").glob("flashcore-*"))
         self.check(MINE)
-        self.assertEqual(set(Path("/tmp").glob("flashcore-source.*")) - before, set())
+        self.assertEqual(set(Path("/tmp").glob("flashcore-*")) - before, set())
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ static void test_every_rung_can_be_built_without_its_technique(void **state)
 
 int main(void)
 {
-    char directory[] = "/tmp/flashcore-variants-XXXXXX";
+    char directory[] = "/tmp/test-variants-XXXXXX";
     if (!mkdtemp(directory) || setenv("FLASHCORE_CACHE", directory, 1))
         return 1;
     const struct CMUnitTest tests[] = {

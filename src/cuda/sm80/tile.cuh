@@ -74,9 +74,20 @@ static __device__ __forceinline__ void score_step(float scores[ROW_GROUPS][SCORE
     }
 }
 
-/* The row's maximum so far, agreed on by the four lanes that share the row; where it moved, what
- * was summed before, if anything, shrinks. base[r] is what exponents are taken relative to: 0 for a row that has
- * seen nothing, because -inf - -inf would be NaN. */
+/* Row r's maximum so far, agreed on by the four lanes that share the row. */
+static __device__ __forceinline__ float raise_maximum(
+    const float scores[ROW_GROUPS][SCORE_TILES][4], int r, float before, float scale_log2)
+{
+    float tile_max = negative_infinity();
+#pragma unroll
+    for (int n = 0; n < SCORE_TILES; n++)
+        tile_max = fmaxf(tile_max,
+                         fmaxf(scores[r / 2][n][r % 2 * 2], scores[r / 2][n][r % 2 * 2 + 1]));
+    return fmaxf(before, quad_max(tile_max) * scale_log2);
+}
+
+/* Where a row's maximum moved, what was summed before, if anything, shrinks. base[r] is what exponents
+ * are taken relative to: 0 for a row that has seen nothing, because -inf - -inf would be NaN. */
 static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUPS][SCORE_TILES][4],
                                                     float out[ROW_GROUPS][OUT_TILES][4],
                                                     softmax_state *softmax, float base[LANE_ROWS],
@@ -86,12 +97,7 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
     int moved = 0;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        float tile_max = negative_infinity();
-#pragma unroll
-        for (int n = 0; n < SCORE_TILES; n++)
-            tile_max = fmaxf(tile_max, fmaxf(scores[r / 2][n][r % 2 * 2],
-                                             scores[r / 2][n][r % 2 * 2 + 1]));
-        const float new_max = fmaxf(softmax->max[r], quad_max(tile_max) * scale_log2);
+        const float new_max = raise_maximum(scores, r, softmax->max[r], scale_log2);
         base[r] = new_max == negative_infinity() ? 0.0f : new_max;
         correction[r] = exp2_approx(softmax->max[r] - base[r]);
         moved |= new_max != softmax->max[r] && softmax->max[r] != negative_infinity();

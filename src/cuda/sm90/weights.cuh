@@ -28,11 +28,7 @@ static __device__ __forceinline__ int next_maximum(const score_sums scores, soft
     int moved = 0;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        float tile_max = negative_infinity();
-#pragma unroll
-        for (int n = 0; n < SCORE_TILES; n++)
-            tile_max = fmaxf(tile_max, fmaxf(scores[0][n][r * 2], scores[0][n][r * 2 + 1]));
-        const float new_max = fmaxf(softmax->max[r], quad_max(tile_max) * scale_log2);
+        const float new_max = raise_maximum(scores, r, softmax->max[r], scale_log2);
         base[r] = new_max == negative_infinity() ? 0.0f : new_max;
         correction[r] = exp2_approx(softmax->max[r] - base[r]);
         moved |= new_max != softmax->max[r];

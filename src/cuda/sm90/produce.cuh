@@ -1,0 +1,130 @@
+/* produce.cuh: the thread of prefill.cu that fetches: shared memory, and what goes into it when. */
+#ifndef FC_SM90_PRODUCE_CUH
+#define FC_SM90_PRODUCE_CUH
+
+#include "sm90/finish.cuh"
+#include "sm90/panel.cuh"
+#include "sm90/work.cuh"
+
+typedef struct __align__(1024) shared_tiles
+{
+    element q[QUERY_BUFFERS][CONSUMERS][GROUP_ROWS * PANELS_DIMS(HEAD_DIM)];
+    element k[STAGES][KV_TILE * PANELS_DIMS(HEAD_DIM)];
+    element v[STAGES][KV_TILE * PANELS_DIMS(VALUE_DIM)];
+    staged_panels out[CONSUMERS * 4];
+    work works[WORKS]; /* in turn; each is announced together with its queries */
+    mbarrier q_full[QUERY_BUFFERS][CONSUMERS], q_empty[QUERY_BUFFERS][CONSUMERS];
+    mbarrier k_full[STAGES], k_empty[STAGES];
+    mbarrier v_full[STAGES], v_empty[STAGES];
+}
+shared_tiles;
+
+/* Counts what went through some places in turn: tiles of keys, of queries, works. */
+typedef struct position {
+    int place;
+    int parity; /* of the phase in which this place is filled */
+} position;
+
+static __device__ __forceinline__ void advance(position *p, int places)
+{
+    p->place++;
+    if (p->place == places) {
+        p->place = 0;
+        p->parity ^= 1;
+    }
+}
+
+/* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
+ * batch. Behind the end of a sequence there may be no page: any will do. */
+static __device__ __forceinline__ page_place find_box(const attention_args *args,
+                                                      const sequence_share *share, int key)
+{
+    if (is_paged(args))
+        return find_page(args, share, min(key, share->kv_rows - 1));
+    page_place place;
+    place.page = args->cu_kv ? 0 : share->batch;
+    place.row = share->kv_first + key;
+    return place;
+}
+
+static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_map *map, int dims,
+                                                  const page_place places[BOXES], int head,
+                                                  mbarrier *full, mbarrier *empty, int parity)
+{
+    mbarrier_wait(empty, parity ^ 1);
+    mbarrier_arrive_expect(full, KV_TILE * PANELS_DIMS(dims) * (int)sizeof(element));
+#pragma unroll
+    for (int box = 0; box < BOXES; box++)
+        load_panels(tile + box * BOX_ROWS * PANEL_DIMS, map, KV_TILE, dims, places[box].row, head,
+                    places[box].page, full);
+}
+
+/* Tells the consumers what comes next, and fetches its queries. */
+static __device__ __forceinline__ void announce(const sm90_args *args, shared_tiles *shared,
+                                                work *w, position *queries)
+{
+    const attention_args *a = &args->attention;
+    const int buffer = w->buffer = queries->place;
+#pragma unroll
+    for (int group = 0; group < CONSUMERS; group++) {
+        mbarrier *full = &shared->q_full[buffer][group];
+        mbarrier_wait(&shared->q_empty[buffer][group], queries->parity ^ 1);
+        if (w->first_tile >= w->end_tile) {
+            mbarrier_arrive(full);
+            continue;
+        }
+        mbarrier_arrive_expect(full, (int)sizeof shared->q[0][0]);
+        /* In its map heads come before rows: a box holds packed rows in their order. */
+        load_panels(shared->q[buffer][group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
+                    w->share.q_first + row_of(a, w->block_row + group * GROUP_ROWS),
+                    a->cu_q ? 0 : w->share.batch, full);
+    }
+    advance(queries, QUERY_BUFFERS);
+}
+
+static __device__ __forceinline__ void find_boxes(page_place places[BOXES], const sm90_args *args,
+                                                  const work *w, int tile)
+{
+#pragma unroll
+    for (int box = 0; box < BOXES; box++)
+        places[box] = find_box(&args->attention, &w->share, tile * KV_TILE + box * BOX_ROWS);
+}
+
+/* The first keys come before the queries, whose place may still be in use. */
+static __device__ __forceinline__ void fetch_work(const sm90_args *args, shared_tiles *shared,
+                                                  work *w, position *keys, position *queries)
+{
+    page_place places[BOXES];
+#pragma unroll 1
+    for (int tile = w->first_tile; tile < w->end_tile; tile++) {
+        const int stage = keys->place;
+        find_boxes(places, args, w, tile);
+        fetch_tile(shared->k[stage], &args->k, HEAD_DIM, places, w->share.kv_head,
+                   &shared->k_full[stage], &shared->k_empty[stage], keys->parity);
+        if (tile == w->first_tile)
+            announce(args, shared, w, queries);
+        fetch_tile(shared->v[stage], &args->v, VALUE_DIM, places, w->share.kv_head,
+                   &shared->v_full[stage], &shared->v_empty[stage], keys->parity);
+        advance(keys, STAGES);
+    }
+    if (w->first_tile >= w->end_tile)
+        announce(args, shared, w, queries);
+}
+
+static __device__ __forceinline__ void produce(const sm90_args *args, shared_tiles *shared)
+{
+    progress at = {(int)blockIdx.x, 0};
+    position keys = {0, 0}, queries = {0, 0}, works = {0, 0};
+    work *w = &shared->works[0];
+    find_work(args, &at, w);
+#pragma unroll 1
+    while (w->way != NO_WORK) {
+        fetch_work(args, shared, w, &keys, &queries);
+        advance(&works, WORKS);
+        w = &shared->works[works.place];
+        find_work(args, &at, w);
+    }
+    announce(args, shared, w, &queries);
+}
+
+#endif
