@@ -119,6 +119,28 @@ static void add_rows_in_tiles(void)
     add_rows("causal", 67, 140, 140, 16);
 }
 
+/* Keys that two blocks share, on whatever GPU: with batch_invariant that is not up to how busy it
+ * is. Some end in the middle of a block's part; of 130 the first rows of a causal tile see few, the
+ * last ones more than a piece of 64. */
+static void add_shared_keys(void)
+{
+    static const int64_t lengths[][2] = {{70, 66},   {100, 130}, {64, 200}, {130, 256},
+                                         {100, 300}, {64, 512},  {64, 700}};
+    static const char *const limits[] = {NULL, "causal", "causal_top_left"};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0] * 3; i++) {
+        const int64_t *length = lengths[i / 3];
+        case_draft d = draft_make("rows", 1, 2, length[0], length[1], 64);
+        find_feature("batch_invariant")->apply(&d);
+        draft_name(&d, "batch_invariant");
+        if (limits[i % 3]) {
+            find_feature(limits[i % 3])->apply(&d);
+            draft_name(&d, "%s", limits[i % 3]);
+        }
+        draft_name(&d, "q%d-kv%d", (int)length[0], (int)length[1]);
+        case_add(&d);
+    }
+}
+
 static bool is_contradictory(const fc_attention *problem)
 {
     fc_plan *plan = NULL;
@@ -164,6 +186,7 @@ static void make_list(void)
     add_pairs();
     add_features_in_tiles();
     add_rows_in_tiles();
+    add_shared_keys();
     fc_context_destroy(list.context);
     list.context = NULL;
 }

@@ -42,8 +42,7 @@ def prefill(shape):
 
 
 def latency(shape):
-    """A warpgroup of 64 rows that takes its keys in boxes of 64, and stores words: half a sector at a
-    time."""
+    """A warpgroup of 64 rows that takes its keys in boxes of 64."""
     rows, panels = 64, shape.dim // PANEL_DIMS
     tile_keys = 64 if shape.keys <= 64 else 256 if shape.keys > 128 and not shape.causal and \
         shape.dim == 64 else 128
@@ -52,9 +51,7 @@ def latency(shape):
         tiles = expected.add_tiles(shape, rows, tile_keys, first_row)
         block_rows = min(rows, shape.rows - first_row)
         expected.bulk_copies += (1 + 2 * tiles * tile_keys // 64) * panels
-        expected.wasted_sectors += block_rows * shape.row_sectors()
-        expected.global_write_sectors += 2 * block_rows * shape.row_sectors() + \
-            up(block_rows, LSE_ROWS)
+        expected.global_write_sectors += block_rows * shape.row_sectors() + up(block_rows, LSE_ROWS)
     return of_heads(expected, shape.heads)
 
 

@@ -78,7 +78,7 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     assert_int_equal(fake->last_launch.gridDimX, 8);
     assert_int_equal(fake->last_launch.gridDimY, 8);
     assert_int_equal(fake->last_launch.numAttrs, 0);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_f16");
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_all_f16");
     p.q_length = 192;
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
     assert_int_equal(fake->last_launch.gridDimX, 6);

@@ -14,10 +14,17 @@ static __device__ __forceinline__ uint4 load_global_16(const void *global)
     return chunk;
 }
 
-/* Has a value computed here, where the compiler would do it later. */
-static __device__ __forceinline__ void want_address_now(const void *address)
+/* Has them computed here, where the compiler would do it later. */
+static __device__ __forceinline__ void *address_now(void *address)
 {
-    asm volatile("" ::"l"(address));
+    asm volatile("" : "+l"(address));
+    return address;
+}
+
+static __device__ __forceinline__ int number_now(int number)
+{
+    asm volatile("" : "+r"(number));
+    return number;
 }
 
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)

@@ -23,7 +23,15 @@ static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_
 #pragma unroll
         for (int i = 0; i < SCORE_TILES * 2; i++) {
             const int key = i / 2 * 8 + i % 2;
-            if (key < first || key >= end)
+            if (key >= end)
+                scores[r / 2][i / 2][r % 2 * 2 + i % 2] = negative_infinity();
+        }
+        if (args->window_left < 0)
+            continue;
+#pragma unroll
+        for (int i = 0; i < SCORE_TILES * 2; i++) {
+            const int key = i / 2 * 8 + i % 2;
+            if (key < first)
                 scores[r / 2][i / 2][r % 2 * 2 + i % 2] = negative_infinity();
         }
     }

@@ -294,9 +294,9 @@ static __device__ __forceinline__ void merge_warps(const attention_args *args,
     if (thread_id() % ROW_THREADS)
         return;
     if (args->splits.divisor > 1)
-        args->partial_lse[row_index] = end.lse_log2;
+        args->partial_lse[row_index] = lse_log2_of(end);
     else
-        store_lse(args, share, packed_row, end.lse_log2);
+        store_lse(args, share, packed_row, end);
 }
 
 /* 4. The kernel. */

@@ -51,5 +51,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         store_element(&args, index + dim * STRIDES(&args, out)->dim, value * end.factor);
     }
     if (lane_id() == 0)
-        store_lse(&unpacked, &share, row, end.lse_log2);
+        store_lse(&unpacked, &share, row, end);
 }

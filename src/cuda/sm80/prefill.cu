@@ -163,7 +163,7 @@ static __device__ __forceinline__ void finish(const attention_args *args,
                                        head_of(args, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows && first_dim == 0)
-            store_lse(args, share, row, end.lse_log2);
+            store_lse(args, share, row, end);
     }
     if (!FEATURES || args->more.vector_stores)
         store_rows(args, share, tile, first_row, first_dim, out, factor);

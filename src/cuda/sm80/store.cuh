@@ -6,8 +6,9 @@
 #include "sm80/tile.cuh"
 
 typedef struct row_end {
-    float factor;   /* of the unnormalised output */
-    float lse_log2; /* -inf for a row that saw nothing; only where it is wanted */
+    float factor; /* of the unnormalised output */
+    float max_log2;
+    float sum;
 } row_end;
 
 /* A sink is one more logit with no value behind it. */
@@ -26,19 +27,27 @@ static __device__ __forceinline__ row_end finish_row(const attention_args *args,
         max_log2 = new_max;
     }
     end.factor = sum == 0.0f ? 0.0f : __fdividef(factor, sum);
-    end.lse_log2 = args->lse || args->partial_lse ? max_log2 + log2f(sum) : 0.0f;
+    end.max_log2 = max_log2;
+    end.sum = sum;
     return end;
+}
+
+/* -inf for a row that saw nothing. */
+static __device__ __forceinline__ float lse_log2_of(row_end end)
+{
+    return end.max_log2 + log2f(end.sum);
 }
 
 static __device__ __forceinline__ void store_lse(const attention_args *args,
                                                  const sequence_share *share, int packed_row,
-                                                 float lse_log2)
+                                                 row_end end)
 {
     if (!args->lse)
         return;
     const element_strides *strides = &args->lse_strides;
     args->lse[share->batch * strides->batch + head_of(args, share, packed_row) * strides->head +
-              (share->q_first + row_of(args, packed_row)) * strides->row] = lse_log2 * LN_2;
+              (share->q_first + row_of(args, packed_row)) * strides->row] =
+        lse_log2_of(end) * LN_2;
 }
 
 static __device__ __forceinline__ void store_element(const attention_args *args, long long index,

@@ -74,34 +74,41 @@ static __device__ __forceinline__ void score_step(float scores[ROW_GROUPS][SCORE
     }
 }
 
+/* The largest of what was before and the lane's scores of row r in some score tiles. */
+static __device__ __forceinline__ float lane_maximum(
+    const float scores[ROW_GROUPS][SCORE_TILES][4], int r, int first_tile, int tiles, float before)
+{
+#pragma unroll
+    for (int n = 0; n < tiles; n++) {
+        const float *pair = &scores[r / 2][first_tile + n][r % 2 * 2];
+        before = fmaxf(before, fmaxf(pair[0], pair[1]));
+    }
+    return before;
+}
+
 /* Row r's maximum so far, agreed on by the four lanes that share the row. */
 static __device__ __forceinline__ float raise_maximum(
     const float scores[ROW_GROUPS][SCORE_TILES][4], int r, float before, float scale_log2)
 {
-    float tile_max = negative_infinity();
-#pragma unroll
-    for (int n = 0; n < SCORE_TILES; n++)
-        tile_max = fmaxf(tile_max,
-                         fmaxf(scores[r / 2][n][r % 2 * 2], scores[r / 2][n][r % 2 * 2 + 1]));
-    return fmaxf(before, quad_max(tile_max) * scale_log2);
+    const float largest = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
+    return fmaxf(before, quad_max(largest) * scale_log2);
 }
 
 /* Where a row's maximum moved, what was summed before, if anything, shrinks. base[r] is what exponents
  * are taken relative to: 0 for a row that has seen nothing, because -inf - -inf would be NaN. */
-static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUPS][SCORE_TILES][4],
-                                                    float out[ROW_GROUPS][OUT_TILES][4],
-                                                    softmax_state *softmax, float base[LANE_ROWS],
-                                                    float scale_log2)
+static __device__ __forceinline__ void move_to_maximum(const float new_max[LANE_ROWS],
+                                                       float out[ROW_GROUPS][OUT_TILES][4],
+                                                       softmax_state *softmax,
+                                                       float base[LANE_ROWS])
 {
     float correction[LANE_ROWS];
     int moved = 0;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        const float new_max = raise_maximum(scores, r, softmax->max[r], scale_log2);
-        base[r] = new_max == negative_infinity() ? 0.0f : new_max;
+        base[r] = new_max[r] == negative_infinity() ? 0.0f : new_max[r];
         correction[r] = exp2_approx(softmax->max[r] - base[r]);
-        moved |= new_max != softmax->max[r] && softmax->max[r] != negative_infinity();
-        softmax->max[r] = new_max;
+        moved |= new_max[r] != softmax->max[r] && softmax->max[r] != negative_infinity();
+        softmax->max[r] = new_max[r];
     }
     if (!__any_sync(ALL_LANES, moved))
         return;
@@ -114,6 +121,18 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
             out[r / 2][n][r % 2 * 2 + 1] *= correction[r];
         }
     }
+}
+
+static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                    float out[ROW_GROUPS][OUT_TILES][4],
+                                                    softmax_state *softmax, float base[LANE_ROWS],
+                                                    float scale_log2)
+{
+    float new_max[LANE_ROWS];
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        new_max[r] = raise_maximum(scores, r, softmax->max[r], scale_log2);
+    move_to_maximum(new_max, out, softmax, base);
 }
 
 /* Scores number first … end - 1 of a lane, 16 keys after 16 keys, become weights. */

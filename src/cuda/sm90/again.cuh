@@ -28,7 +28,11 @@ static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[
 
 static __device__ __forceinline__ int are_finite(const float (*sums)[4], int tiles)
 {
-    return (lanes_not_finite(sums, tiles, 0) | lanes_not_finite(sums, tiles, 1)) == 0;
+    float nothing[4] = {};
+#pragma unroll
+    for (int i = 0; i < tiles * 4; i++)
+        nothing[i % 4] = fmaf(sums[i / 4][i % 4], 0.0f, nothing[i % 4]);
+    return !__any_sync(ALL_LANES, nothing[0] + nothing[1] + (nothing[2] + nothing[3]) != 0.0f);
 }
 
 /* The score of a key in base 2. */
@@ -108,10 +112,10 @@ static __device__ __forceinline__ void compute_again(const attention_args *args,
                                                      const float (*sums)[4], int tiles,
                                                      int first_column)
 {
+    if (are_finite(sums, tiles))
+        return;
     const unsigned upper = lanes_not_finite(sums, tiles, 0);
     const unsigned lower = lanes_not_finite(sums, tiles, 1);
-    if ((upper | lower) == 0)
-        return;
     const sequence_share copy = *share; /* a function that is called wants it in memory */
 #pragma unroll 1
     for (int row = 0; row < WARP_ROWS && warp_row + row < copy.rows; row++)

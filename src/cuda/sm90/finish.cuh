@@ -20,7 +20,7 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = warp_row + lane_row(r);
         if (row < share->rows)
-            store_words(lane_place(args, share, row, 0), out[0], r, factor[r], OUT_TILES,
+            store_words(row_place(args, share, row), out[0], r, factor[r], OUT_TILES,
                         args->value_dim);
     }
 }
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void finish_softmax(const attention_args *args
                                        head_of(args, share, row), 1);
         factor[r] = end.factor;
         if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(args, share, row, end.lse_log2);
+            store_lse(args, share, row, end);
     }
 }
 

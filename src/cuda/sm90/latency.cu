@@ -41,17 +41,24 @@
 #define PAIR (cluster_blocks() > 1)
 #endif
 
+/* 1: a block has one tile of keys at most. */
+#ifndef ONE_TILE
+#define ONE_TILE 0
+#endif
+
 /* 1: for rows that see all keys, at least FEW_KEYS, with no sink, and no lengths in memory. */
 #ifndef ALL_KEYS
 #define ALL_KEYS 0
 #endif
-#if ALL_KEYS
-#define AGAIN_INLINE __forceinline__ /* a call, never made, takes a tenth longer */
+
+/* 1: the same, but that rows see the keys from the first to one that depends on the row. */
+#ifndef FIRST_KEYS
+#define FIRST_KEYS 0
 #endif
 
-/* 1: for rows that may see few keys. A variant without that is chosen where none does. */
-#ifndef FEW_KEYS_TOO
-#define FEW_KEYS_TOO (!ALL_KEYS)
+#define DENSE (ALL_KEYS || FIRST_KEYS)
+#if DENSE
+#define AGAIN_INLINE __forceinline__ /* a call, never made, takes a tenth longer */
 #endif
 
 #define HEADS_SHARE_TILES 0
@@ -60,6 +67,7 @@
 #define QUERY_TILE 64
 #define SCORE_TILES (KV_TILE / 8)
 #define PIECES (KV_TILE / PIECE)
+#define PIECE_TILES (PIECE / 8)
 
 #include "ptx_cluster.cuh"
 #include "ptx_launch.cuh"
@@ -119,6 +127,7 @@ static __device__ __forceinline__ sequence_share whole_share(const attention_arg
     share.kv_head = divide(share.head, args->heads_per_kv);
     share.rows = args->q_length;
     share.kv_rows = args->kv_length;
+    share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
     return share;
 }
 
@@ -129,21 +138,19 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     w.pair = PAIR;
     w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
+    w.share = DENSE ? whole_share(args) : find_share(args, (int)blockIdx.z, (int)blockIdx.y);
     if (ALL_KEYS) {
-        w.share = whole_share(args);
         w.limits.first = w.limits.all_first = 0;
         w.limits.end = w.limits.all_end = args->kv_length;
-    } else {
-        w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
+    } else
         w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
-    }
     const int first = w.limits.first / KV_TILE;
     const int all = w.block_row < w.share.rows
                         ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
                         : 0;
-    const int part = (all + w.pair) >> w.pair;
+    const int part = ONE_TILE ? 1 : (all + w.pair) >> w.pair;
     w.first_tile = first + w.rank * part;
-    w.tiles = min(part, all - w.rank * part);
+    w.tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - w.rank * part);
     return w;
 }
 
@@ -176,7 +183,7 @@ static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_
 /* The maps of packed rows know one sequence. */
 static __device__ __forceinline__ int map_batch(const block_work *w, const int *cumulative)
 {
-    return !ALL_KEYS && cumulative ? 0 : w->share.batch;
+    return !DENSE && cumulative ? 0 : w->share.batch;
 }
 
 /* By one thread: the queries, and the keys of tile i, or the values. */
@@ -224,25 +231,50 @@ static __device__ __forceinline__ void fetch_rest(const sm90_args *args, shared_
             fetch_keys(args, shared, w, i);
         }
         fetch_values(args, shared, w, i);
+        if (ONE_TILE)
+            break;
     }
 }
 
 static __device__ __forceinline__ void start_scores(score_sums scores, shared_tiles *shared,
-                                                    int stage, int parity)
+                                                    int stage, int parity, int piece)
 {
     const unsigned long long left = along_descriptor(shared->q);
+    const unsigned long long right = along_descriptor(shared->k[stage][piece]);
+    mbarrier_wait(&shared->k_full[stage][piece], parity);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < QUERY_STEPS; step++)
+        WGMMA_SCORES(PIECE)
+        (&scores[0][piece * PIECE_TILES][0], left + along_step(step, QUERY_TILE),
+         right + along_step(step, PIECE), step > 0);
+    wgmma_commit();
+}
+
+static __device__ __forceinline__ void raise_largest(float largest[LANE_ROWS],
+                                                     const score_sums scores, int piece)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        largest[r] = lane_maximum(scores, r, piece * PIECE_TILES, PIECE_TILES, largest[r]);
+}
+
+/* Scores of a tile, and the lane's largest ones: a piece is looked through while the next is
+ * multiplied, or still comes. */
+static __device__ __forceinline__ void compute_scores(score_sums scores, float largest[LANE_ROWS],
+                                                      shared_tiles *shared, int stage, int parity)
+{
+    largest[0] = largest[1] = negative_infinity();
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece++) {
-        const unsigned long long right = along_descriptor(shared->k[stage][piece]);
-        mbarrier_wait(&shared->k_full[stage][piece], parity);
-        wgmma_fence();
-#pragma unroll
-        for (int step = 0; step < QUERY_STEPS; step++)
-            WGMMA_SCORES(PIECE)
-            (&scores[0][piece * PIECE / 8][0], left + along_step(step, QUERY_TILE),
-             right + along_step(step, PIECE), step > 0);
-        wgmma_commit();
+        start_scores(scores, shared, stage, parity, piece);
+        if (piece > 0) {
+            wgmma_wait(1);
+            raise_largest(largest, scores, piece - 1);
+        }
     }
+    wgmma_wait(0);
+    raise_largest(largest, scores, PIECES - 1);
 }
 
 /* Weights of GROUP_KEYS keys times their values. */
@@ -260,13 +292,17 @@ static __device__ __forceinline__ void start_values(out_sums out,
     wgmma_commit();
 }
 
+/* Rows that see few keys see these at most: the last of a tile's rows sees QUERY_TILE - 1 more than
+ * the first. */
+#define KEYS_OF_FEW (FIRST_KEYS ? min(KV_TILE, 2 * FEW_KEYS) : KV_TILE)
+
 /* The exponentials of some keys are computed while earlier keys' values are multiplied. Where rows
  * may see few keys, what rounding takes from their weights counts too. */
 static __device__ __forceinline__ void add_values(out_sums out, score_sums scores,
                                                   softmax_state *softmax,
                                                   const float base[LANE_ROWS], float scale_log2,
                                                   shared_tiles *shared, int stage, int parity,
-                                                  int count_rest)
+                                                  int keys, int count_rest)
 {
     unsigned weights[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
     unsigned rest[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
@@ -275,6 +311,8 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
         const int first_key = group * GROUP_KEYS;
         if (first_key % PIECE == 0)
             mbarrier_wait(&shared->v_full[stage][first_key / PIECE], parity);
+        if (first_key >= keys)
+            continue; /* nobody sees them */
         exponentiate(scores, softmax, base, scale_log2, first_key / 2, (first_key + GROUP_KEYS) / 2);
 #pragma unroll
         for (int i = 0; i < GROUP_KEYS / 4; i++) {
@@ -293,13 +331,40 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
     wgmma_wait(0);
 }
 
-/* The last tile has `keys` of them. */
-static __device__ __forceinline__ void hide_end(score_sums scores, int keys)
+/* Row r sees `end[r]` keys of the tile; all rows of the block see `all`. */
+static __device__ __forceinline__ void hide_ends(score_sums scores, const int end[LANE_ROWS],
+                                                 int all)
 {
 #pragma unroll
-    for (int i = 0; i < SCORE_TILES * 4; i++)
-        if (i / 4 * 8 + lane_id() % 4 * 2 + i % 2 >= keys)
-            scores[0][i / 4][i % 4] = negative_infinity();
+    for (int piece = 0; piece < PIECES; piece++)
+        if (all < (piece + 1) * PIECE)
+#pragma unroll
+            for (int i = 0; i < PIECE_TILES * 4; i++) {
+                const int tile = piece * PIECE_TILES + i / 4;
+                if (tile * 8 + lane_id() % 4 * 2 + i % 2 >= end[i % 4 / 2])
+                    scores[0][tile][i % 4] = negative_infinity();
+            }
+}
+
+/* Of a tile in which some rows do not see some keys. */
+static __device__ __forceinline__ void hide_in_tile(score_sums scores, float largest[LANE_ROWS],
+                                                    const attention_args *args,
+                                                    const block_work *w, int warp_row,
+                                                    int first_key)
+{
+    if (DENSE) {
+        int end[LANE_ROWS];
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            end[r] = (ALL_KEYS ? w->limits.end
+                               : end_key_of(args, &w->share, warp_row + lane_row(r))) -
+                     first_key;
+        hide_ends(scores, end, w->limits.all_end - first_key);
+    } else
+        hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
 }
 
 /* One tile of keys. */
@@ -312,19 +377,18 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
     const int first_key = (w->first_tile + i) * KV_TILE;
     const float scale_log2 = args->scale * LOG2_E;
     score_sums scores;
-    float base[LANE_ROWS];
-    start_scores(scores, shared, stage, parity);
-    wgmma_wait(0);
-    const int keys_to_end = w->limits.all_end - first_key;
-    if (ALL_KEYS && keys_to_end < KV_TILE)
-        hide_end(scores, keys_to_end);
-    if (!ALL_KEYS && (first_key < w->limits.all_first || keys_to_end < KV_TILE))
-        hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
-    move_maximum(scores, out, softmax, base, scale_log2);
+    float base[LANE_ROWS], largest[LANE_ROWS];
+    compute_scores(scores, largest, shared, stage, parity);
+    if (w->limits.all_end - first_key < KV_TILE || (!DENSE && first_key < w->limits.all_first))
+        hide_in_tile(scores, largest, args, w, warp_row, first_key);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
+    move_to_maximum(largest, out, softmax, base);
     if (count_rest)
-        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, 1);
+        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KEYS_OF_FEW, 1);
     else
-        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, 0);
+        add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KV_TILE, 0);
     if (lane_id() == 0)
         mbarrier_arrive(&shared->empty[stage]);
 }
@@ -404,52 +468,71 @@ static __device__ __forceinline__ void add_received(half_sums half, const float 
 
 /* 5. The end. */
 
+/* What the end needs of the argument. A block alone on its multiprocessor looks it up while the first
+ * keys come, because each line of the argument takes 0.1 µs; others have no registers for that. */
+#define PLACES_FIRST (RESIDENT_BLOCKS == 1)
+
+typedef struct row_places {
+    element *out[LANE_ROWS]; /* of the lane's first chunk */
+    int wants_lse;
+} row_places;
+
+static __device__ __forceinline__ row_places find_places(const attention_args *args,
+                                                         const block_work *w, int warp_row)
+{
+    row_places places;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        places.out[r] =
+            (element *)address_now(row_place(args, &w->share, warp_row + lane_row(r)) +
+                                   lane_id() % 4 * CHUNK);
+    places.wants_lse = number_now(args->lse != NULL);
+    return places;
+}
+
 static __device__ __forceinline__ void store_half(const attention_args *args,
                                                   const sequence_share *share, int warp_row,
                                                   const half_sums sums, int first_column,
-                                                  element *const places[LANE_ROWS],
+                                                  const row_places *places,
                                                   const softmax_state *softmax)
 {
+    row_end end[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp_row + lane_row(r);
-        const row_end end =
-            finish_row(args, softmax->max[r], softmax->sum[r], share->head, !ALL_KEYS);
-        if (lane_id() % 4 == 0 && row < share->rows && first_column == 0)
-            store_lse(args, share, row, end.lse_log2);
-        if (row < share->rows)
-            store_words(places[r], sums, r, end.factor, OUT_TILES / 2,
-                        args->value_dim - first_column);
+        end[r] = finish_row(args, softmax->max[r], softmax->sum[r], share->head, !DENSE);
+        store_chunks(places->out[r] + first_column, sums, r, end[r].factor, OUT_TILES / 2,
+                     warp_row + lane_row(r) < share->rows ? args->value_dim - first_column : 0);
     }
+    if (places->wants_lse && lane_id() % 4 == 0 && first_column == 0)
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            if (warp_row + lane_row(r) < share->rows)
+                store_lse(args, share, warp_row + lane_row(r), end[r]);
     compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
 }
 
 /* Of a pair, each block finishes the half of its rank; a block alone both. */
 static __device__ __forceinline__ void finish(const attention_args *args, const block_work *w,
                                               shared_tiles *shared, int warp_row,
-                                              const out_sums out, softmax_state *softmax)
+                                              const out_sums out, softmax_state *softmax,
+                                              const row_places *places)
 {
-    if (w->pair)
+    if (w->pair) {
+        cluster_wait(); /* until the other block's mbarriers are there too */
         send_half(out, softmax, w->rank, shared);
+    }
     const int end_half = w->pair ? w->rank + 1 : 2;
 #pragma unroll 1 /* one copy of the code, which is fetched once */
     for (int half = w->rank; half < end_half; half++) {
-        const int first_column = half * VALUE_DIM / 2;
         half_sums sums;
-        element *places[LANE_ROWS];
         take_half(sums, out, half);
-#pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++) {
-            places[r] = lane_place(args, &w->share, warp_row + lane_row(r), first_column);
-            want_address_now(places[r]); /* while the other half is under way */
-        }
         if (w->pair) {
             mbarrier_wait(&shared->all_received, 0);
             float mine[LANE_ROWS], theirs[LANE_ROWS];
             merge_softmax(softmax, mine, theirs, w->rank, shared);
             add_received(sums, mine, theirs, shared);
         }
-        store_half(args, &w->share, warp_row, sums, first_column, places, softmax);
+        store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places, softmax);
     }
 }
 
@@ -458,14 +541,17 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
 /* They may be what the kernel before this one writes. */
 static __device__ __forceinline__ int reads_lengths(const attention_args *args)
 {
-    return !ALL_KEYS && (args->cu_q || args->cu_kv || args->kv_lengths);
+    return !DENSE && (args->cu_q || args->cu_kv || args->kv_lengths);
 }
 
 static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,
                                                shared_tiles *shared)
 {
     const int warp_row = w->block_row + warp_id() * WARP_ROWS;
-    const int count_rest = FEW_KEYS_TOO && see_few_keys(args, &w->limits);
+    const int count_rest = !ALL_KEYS && see_few_keys(args, &w->limits);
+    row_places places;
+    if (PLACES_FIRST)
+        places = find_places(args, w, warp_row);
     out_sums out = {};
     softmax_state softmax;
 #pragma unroll
@@ -476,13 +562,18 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1
-    for (int i = 0; i < w->tiles; i++)
+    for (int i = 0; i < w->tiles; i++) {
         add_tile(args, w, shared, i, warp_row, out, &softmax, count_rest);
+        if (ONE_TILE)
+            break;
+    }
     let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
-    finish(args, w, shared, warp_row, out, &softmax);
+    if (!PLACES_FIRST)
+        places = find_places(args, w, warp_row);
+    finish(args, w, shared, warp_row, out, &softmax, &places);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
@@ -500,10 +591,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         fetch_first(&args, shared, &w);
     }
     __syncthreads();
-    if (w.pair) { /* the other block's mbarriers are there too */
+    if (w.pair)
         cluster_arrive_relaxed();
-        cluster_wait();
-    }
     if (!fetches)
         consume(&args.attention, &w, shared);
     else if (lane_id() == 0)

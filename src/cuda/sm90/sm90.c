@@ -14,6 +14,7 @@ enum {
     TILE_ROWS = 128,    /* of most tiles of prefill.cu */
     PIECE = 64,         /* keys of a box of prefill.cu where there are features */
     LATENCY_KEYS = 384, /* that latency.cu wants */
+    ALL_KEYS_128 = 256, /* where rows see all of them, with more than 64 dims */
     CROWD = 4,          /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
     FEW_KEYS = 64,    /* features.cuh */
@@ -126,11 +127,22 @@ static bool has_limits(const fc_attention *p)
     return p->window_left >= 0 || p->window_right >= 0;
 }
 
-/* Whether rows see all keys, not too few, and nothing has to be looked up for that. */
+/* Whether nothing has to be looked up, and no sinks are added. */
+static bool is_dense(const fc_attention *p)
+{
+    return !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
+}
+
+/* Whether rows see all keys, and not too few. */
 static bool sees_all(const fc_attention *p)
 {
-    return !has_limits(p) && !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks &&
-           p->kv_length >= FEW_KEYS;
+    return is_dense(p) && !has_limits(p) && p->kv_length >= FEW_KEYS;
+}
+
+/* Whether they see the first ones, up to one that depends on the row. */
+static bool sees_first(const fc_attention *p)
+{
+    return is_dense(p) && p->window_left < 0 && p->window_right >= 0;
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
@@ -144,15 +156,22 @@ static bool crowds(const fc_context *context, const fc_attention *p)
            prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
 }
 
-/* Tiles of 64 rows, where larger ones would leave multiprocessors idle; with fewer keys the kernel
- * of sm_80 is done earlier. */
+/* With fewer keys the kernel of sm_80 is done earlier. */
+static int64_t least_latency_keys(const fc_attention *p)
+{
+    if (latency_dim(p) == 64 && (sees_all(p) || sees_first(p)))
+        return GROUP_ROWS + 1;
+    return sees_all(p) ? ALL_KEYS_128 : LATENCY_KEYS;
+}
+
+/* Tiles of 64 rows, where larger ones would leave multiprocessors idle. */
 static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     (void)self;
     if (p->batch_invariant || p->q_length < GROUP_ROWS)
         return false;
-    return crowds(context, p) ||
-           (p->kv_length >= LATENCY_KEYS && latency_tiles(p) <= context->cuda->multiprocessors);
+    return crowds(context, p) || (p->kv_length >= least_latency_keys(p) &&
+                                  latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
@@ -174,20 +193,38 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
            (p->batch_invariant || 2 * latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
-/* Few keys a block take small tiles. The largest have no room for what rows that see few keys need
- * besides; where two blocks share them, the variant of the mission shape. */
+/* Variants of 64 dims for what is_dense: a tile of keys for each of two blocks, up to 512, or for
+ * one alone, else tile after tile. */
+static const char *all_keys_variant(const fc_attention *p, bool splits)
+{
+    if (!splits)
+        return p->kv_length <= 128 ? "k128_one" : "k256_all";
+    return p->kv_length <= 128   ? "k64_pair"
+           : p->kv_length <= 256 ? "k128_pair"
+           : p->kv_length <= 512 ? "k256_pair"
+                                 : "k256_all";
+}
+
+static const char *first_keys_variant(const fc_attention *p, bool splits)
+{
+    return !splits || p->kv_length > 512 ? "k128_causal"
+           : p->kv_length <= 256         ? "k128_pair_causal"
+                                         : "k256_pair_causal";
+}
+
+/* Otherwise few keys a block take small tiles. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
     if (!p->batch_invariant && crowds(context, p))
         return sees_all(p) ? "k64_four_all" : "k64_four";
     const bool splits = splits_keys(context, p);
-    const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
-    if (keys <= 64)
+    if (latency_dim(p) == 64 && sees_all(p))
+        return all_keys_variant(p, splits);
+    if (latency_dim(p) == 64 && sees_first(p))
+        return first_keys_variant(p, splits);
+    if ((splits ? fc_divide_up(p->kv_length, 2) : p->kv_length) <= 64)
         return "k64";
-    const bool may_see_few = has_limits(p) || p->packed_kv;
-    if (keys <= 128 || may_see_few || latency_dim(p) > 64)
-        return "k128";
-    return splits && sees_all(p) ? "k256_pair" : "k256";
+    return sees_all(p) ? "k128_all" : "k128";
 }
 
 /* Whether prefill's variants without FEATURES run it. */

@@ -1,28 +1,44 @@
-/* store.cuh: rows of the result from the registers of a warpgroup into global memory. */
+/* store.cuh: rows of the result from the registers of a warpgroup into global memory. Four lanes hold
+ * two each of every eight columns of a row. */
 #ifndef FC_SM90_STORE_CUH
 #define FC_SM90_STORE_CUH
 
 #include "sm80/store.cuh"
 
-/* Four lanes hold two each of every eight columns of a row. Where the lane's first of them goes, from
- * first_column on. */
-static __device__ __forceinline__ element *lane_place(const attention_args *args,
-                                                      const sequence_share *share, int packed_row,
-                                                      int first_column)
+static __device__ __forceinline__ element *row_place(const attention_args *args,
+                                                     const sequence_share *share, int packed_row)
 {
-    return (element *)args->out + q_index(args, share, STRIDES(args, out), packed_row) +
-           first_column + lane_id() % 4 * 2;
+    return (element *)args->out + q_index(args, share, STRIDES(args, out), packed_row);
 }
 
-/* Those of row r of `tiles` × 8 columns, of which `columns` are there. */
+/* Row r of `tiles` × 8 columns, of which `columns` are there, as the lanes hold it. */
 static __device__ __forceinline__ void store_words(element *place, const float (*sums)[4], int r,
                                                    float factor, int tiles, int columns)
 {
 #pragma unroll
     for (int n = 0; n < tiles; n++)
         if (n * 8 < columns)
-            *(unsigned *)(place + n * 8) =
+            *(unsigned *)(place + n * 8 + lane_id() % 4 * 2) =
                 pack_elements(sums[n][r * 2] * factor, sums[n][r * 2 + 1] * factor);
+}
+
+/* The same, 16 bytes a lane, for which lanes exchange what they hold. That takes registers, but words
+ * take a third of a microsecond longer to get to memory. `columns` is 0 where the row is not there;
+ * place is that of chunk lane_id() % 4. */
+static __device__ __forceinline__ void store_chunks(element *place, const float (*sums)[4], int r,
+                                                    float factor, int tiles, int columns)
+{
+#pragma unroll
+    for (int first = 0; first < tiles; first += 4) {
+        unsigned words[4];
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            words[n] = pack_elements(sums[first + n][r * 2] * factor,
+                                     sums[first + n][r * 2 + 1] * factor);
+        const uint4 chunk = quad_transpose(words);
+        if ((first + lane_id() % 4) * CHUNK < columns)
+            store_global_16(place + first * CHUNK, chunk);
+    }
 }
 
 /* A warp's rows × 64 columns as tensor maps with a swizzle of 128 bytes lay them (panel.cuh). Of
