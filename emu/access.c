@@ -133,7 +133,7 @@ void emu_check_global(emu_fiber *by, const void *memory, unsigned bytes, bool wr
     if ((low >= machine->open.low && low + bytes <= machine->open.high) ||
         emu_memory_find(memory, bytes, &machine->open))
         check_writers(by, memory, bytes, writes, flags, pc);
-    else if (writes || !emu_memory_is_constant(machine->launch, memory))
+    else if (writes || !emu_memory_is_constant(memory))
         emu_fail_access(by, "out of bounds", memory, bytes, writes, pc);
 }
 
@@ -159,7 +159,7 @@ void emu_count_access(emu_fiber *by, const void *memory, unsigned bytes, bool wr
         return;
     if (is_near_shared(by->machine, memory, &block, &offset))
         emu_trace_access(by->warp->trace, by->lane, pc, EMU_SHARED_MEMORY, writes, offset, bytes);
-    else if (!emu_memory_is_constant(by->machine->launch, memory))
+    else if (!emu_memory_is_constant(memory))
         emu_trace_access(by->warp->trace, by->lane, pc, EMU_GLOBAL_MEMORY, writes,
                          (uintptr_t)memory, bytes);
 }

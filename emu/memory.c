@@ -109,14 +109,10 @@ bool emu_memory_find(const void *memory, size_t bytes, emu_open_memory *found)
     return true;
 }
 
-/* The arguments are somewhere on the caller's side; their size is not known here. A kernel reads
- * them once, as a whole, when it starts. */
-bool emu_memory_is_constant(const emu_launch *launch, const void *memory)
+bool emu_memory_is_constant(const void *memory)
 {
-    enum { MOST_ARGUMENT_BYTES = 4096 };
     Dl_info binary;
-    return (uintptr_t)memory - (uintptr_t)launch->args < MOST_ARGUMENT_BYTES ||
-           dladdr(memory, &binary) != 0;
+    return dladdr(memory, &binary) != 0;
 }
 
 static size_t distance_to(const range *bytes, uintptr_t address)

@@ -13,8 +13,8 @@ void emu_memory_fence(const void *memory, size_t bytes, bool closed);
  * allocated or fenced during a launch. */
 bool emu_memory_find(const void *memory, size_t bytes, emu_open_memory *open);
 
-/* Arguments of the launch, and constants in the kernel's own binary. */
-bool emu_memory_is_constant(const emu_launch *launch, const void *memory);
+/* Constants in the kernel's own binary. */
+bool emu_memory_is_constant(const void *memory);
 
 /* "global memory, 2 bytes past the end of an allocation of 4096" */
 void emu_memory_describe(const void *memory, char *text, size_t bytes);

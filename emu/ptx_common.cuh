@@ -7,10 +7,14 @@
 #define PASTE_NAMES_EXPANDED(a, b) a##b
 #define PASTE_NAMES(a, b) PASTE_NAMES_EXPANDED(a, b)
 
-/* Stands for the kernel's one argument, whatever its type. */
+/* Stands for the kernel's one argument, whatever its type. Every thread reads it as a whole, which is
+ * no access of the kernel's. */
 struct emu_argument {
     const void *bytes;
-    template <class type> operator type() const { return *(const type *)bytes; }
+    template <class type> __attribute__((no_sanitize("thread"))) operator type() const
+    {
+        return *(const type *)bytes;
+    }
 };
 
 /* The launch shape, and NAME_start, by which the emulator calls a kernel whose argument's type it

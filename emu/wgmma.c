@@ -242,19 +242,23 @@ static float *sum_at(const emu_product *product, int row, int column)
     return &product->sums[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
 }
 
+/* A row at a time, and its columns side by side: a compiler makes vectors of them. */
 static void multiply(const emu_product *product)
 {
     float left[16][MOST_DEPTH], right[MOST_DEPTH][MOST_COLUMNS];
     read_left(product, left);
     read_right(product, right);
-    for (int row = 0; row < 16; row++)
-        for (int column = 0; column < product->columns; column++) {
-            float *place = sum_at(product, row, column);
-            double sum = product->accumulates ? *place : 0.0f;
-            for (int k = 0; k < product->depth; k++)
-                sum += (double)left[row][k] * right[k][column];
-            *place = emu_cut(sum);
-        }
+    const int columns = product->columns;
+    for (int row = 0; row < 16; row++) {
+        double sums[MOST_COLUMNS];
+        for (int column = 0; column < columns; column++)
+            sums[column] = product->accumulates ? *sum_at(product, row, column) : 0.0f;
+        for (int k = 0; k < product->depth; k++)
+            for (int column = 0; column < columns; column++)
+                sums[column] += (double)left[row][k] * right[k][column];
+        for (int column = 0; column < columns; column++)
+            *sum_at(product, row, column) = emu_cut(sums[column]);
+    }
 }
 
 static void land_chunk(const emu_product *product, unsigned char *chunk, void *user)

@@ -97,11 +97,11 @@ class SourceTest(unittest.TestCase):
             (MINE, ["check"], "--source is a CUDA kernel; add --backend cuda or --backend emu"),
             (MINE, ["check", "--backend", "emu", "--kernel", "nobody"], "there is no kernel 'nobody'"),
             (MINE.replace("float score = 0;", "float score = nothing;"), ["check", "--backend", "emu", *CASE],
-             "undeclared identifier 'nothing'"),
+             "(undeclared identifier 'nothing'|.nothing. was not declared)"),  # by clang, by gcc
         ):
             result = self.run_with(text, *words)
             self.assertEqual(result.returncode, 1, result.stdout)
-            self.assertIn(sentence, result.stderr.replace("use of ", ""))
+            self.assertRegex(result.stderr, sentence)
         result = flashcore("check", "--backend", "emu", "--source", "/no/file.cu")
         self.assertIn("cannot read /no/file.cu", result.stderr)
 
