@@ -48,7 +48,7 @@ class VariantCacheTest(unittest.TestCase):
         return len(calls.read_text().splitlines()) if calls.exists() else 0
 
     def build(self, output="one", cache="cache", **changes):
-        """How often the compiler was called: once a target, and once for the fat binary."""
+        """How often a tool was called: for PTX, for machine code, and for the fat binary."""
         values = {"NAME": "k", "MACROS": "HEAD_DIM=64 STAGES=2", "TARGETS": "sm_80 compute_80", **changes}
         values |= {name: self.root / "nvcc" for name in ("NVCC", "FATBINARY")}
         values |= {"CUDA_SOURCES": self.root / "sources", "FILE": "some/kernel.cu"}
@@ -79,10 +79,15 @@ class VariantCacheTest(unittest.TestCase):
             self.assertEqual(self.build(), 3, name)
         self.assertEqual(self.build(MACROS="HEAD_DIM=64 STAGES=3"), 3)
         self.assertEqual(self.build(NAME="other"), 3)
-        self.assertEqual(self.build(TARGETS="sm_80"), 2)
+        self.assertEqual(self.build(TARGETS="sm_80 sm_90"), 5)
         self.write("version", "2")
         self.assertEqual(self.build(), 3)
         self.assertEqual(self.build(), 0)
+
+    def test_machine_code_is_made_of_the_ptx_that_is_built_in(self):
+        self.assertEqual(self.build(TARGETS="sm_80"), 3)
+        self.assertEqual(self.build(TARGETS="sm_80 compute_80"), 3)
+        self.assertEqual(self.build(TARGETS="sm_80 sm_90 compute_80"), 5)
 
     def test_what_changed_while_it_was_compiled_is_not_shared(self):
         compiler = self.root / "nvcc"
