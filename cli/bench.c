@@ -257,6 +257,9 @@ int cli_bench(const cli_arguments *arguments)
 {
     if (arguments->problem_given && arguments->bench_set != NULL)
         return cli_fail(CLI_USAGE, "a shape and --set are both given; give one of them");
+    if (arguments->shape_count > 1 && arguments->shape_size_given)
+        return cli_fail(CLI_USAGE, "several --shape go without --batch, --heads, --q-length and "
+                                   "--head-dim: each says these four itself");
     bench_report *report = cli_allocate(sizeof *report);
     report->direction = arguments->backward ? FC_BACKWARD : FC_FORWARD;
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;

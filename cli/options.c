@@ -68,7 +68,7 @@ const cli_option cli_options[] = {
     /* The problem. */
     {"shape", "B,H,S,D",
      "batch, heads, length and head dimension in one word; given several times, up to 32, each is "
-     "a row",
+     "a row, and none of these four has a flag of its own",
      CLI_BENCH, cli_set_shape, 0},
     {"shape", "B,H,S,D", "batch, heads, length and head dimension in one word", SIZES & ~CLI_BENCH,
      cli_set_shape, 0},

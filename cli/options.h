@@ -66,6 +66,7 @@ typedef struct cli_arguments {
     fc_context_options context;
     cli_layout layout;
     int32_t problem_given;             /* a flag of the problem's sizes was there */
+    int32_t shape_size_given;          /* one of those four that --shape says, too */
     cli_shape shapes[CLI_MOST_SHAPES]; /* every --shape; the last one is the problem's */
     int32_t shape_count;
 

@@ -72,7 +72,11 @@ bool cli_set_rows(cli_arguments *arguments, void *field, const char *text, char 
 
 bool cli_set_size(cli_arguments *arguments, void *field, const char *text, char *complaint)
 {
+    const fc_attention *problem = &arguments->problem;
     arguments->problem_given = 1;
+    if (field == &problem->batch || field == &problem->q_heads || field == &problem->q_length ||
+        field == &problem->head_dim)
+        arguments->shape_size_given = 1;
     return cli_set_rows(arguments, field, text, complaint);
 }
 

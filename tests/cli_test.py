@@ -122,6 +122,8 @@ class HelpTest(CliTest):
             (["bench", "--shape", "1,2,3,4,5"], "four numbers"),
             (["bench", "--shape", "1,0,3,4"], "four numbers"),
             (["bench", *33 * ["--shape", "1,1,1,1"]], "one of the first 32 shapes"),
+            (["bench", "--heads", "3", *2 * ["--shape", "1,1,1,1"]], "several --shape go without"),
+            (["bench", *2 * ["--shape", "1,1,1,1"], "--batch", "2"], "several --shape go without"),
             (["bench", "--batch"], "--batch needs an argument: --batch N"),
             (["bench", "--batch", "--heads"], "--batch needs an argument"),
             (["bench", "--batch", "1x"], "'1x' is not a whole number"),
@@ -266,7 +268,7 @@ class BenchTest(CliTest):
         )
 
     def test_each_of_several_shapes_is_a_row(self):
-        words = ["--shape", "1,2,16,8", "--heads", "3", "--shape", "2,4,8,16", "--kv-heads", "2", "--seconds", "0.01"]
+        words = ["--shape", "1,2,16,8", "--shape", "2,4,8,16", "--kv-heads", "2", "--seconds", "0.01"]
         report = json.loads(self.succeed("bench", *words, "--json"))
         sizes = ("batch", "q_heads", "kv_heads", "q_length", "kv_length", "head_dim")
         self.assertEqual([(row["name"], *(row["problem"][size] for size in sizes)) for row in report["rows"]],
