@@ -20,6 +20,10 @@ endif()
 if(FC_OPENMP)
     find_package(OpenMP COMPONENTS C)
 endif()
+if(NOT OpenMP_C_FOUND)
+    # Its pragmas are then unknown, and what they alone use is used by nobody.
+    add_compile_options(-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable)
+endif()
 
 # The line that fc_build() gives: compiler, target, build type, threads, sanitizers.
 string(TOLOWER "${CMAKE_C_COMPILER_ID}" compiler_name)
