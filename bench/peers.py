@@ -5,6 +5,7 @@
     bench/peers.py --device cuda --shape 1,8,512,64 8,8,512,64     several shapes, one after another
     bench/peers.py --device cpu --shape 1,16,2048,128 --threads 1  plain calls
     bench/peers.py --device cuda --peers cuDNN FlashAttention-2    these two alone
+    bench/peers.py --device cuda --shape 1,32,8192,128 --kv-heads 8 --q-length 1   decoding
     bench/peers.py --device cuda --json peers.json                 for `flashcore report`
 
 On CUDA the peers are PyTorch's default choice, each of its backends, FlexAttention and, where it is
@@ -36,24 +37,27 @@ PEERS = ["default", *BACKENDS, "FlexAttention", "flash_attn"]
 
 
 def tensors(options, shape):
-    shape = [int(n) for n in shape.split(",")]
-    return [torch.randn(shape, device=options.device).to(TYPES[options.type]) for _ in range(3)]
+    batch, heads, length, dim = (int(n) for n in shape.split(","))
+    q_shape = (batch, heads, options.q_length or length, dim)
+    kv_shape = (batch, options.kv_heads or heads, length, dim)
+    return [torch.randn(size, device=options.device).to(TYPES[options.type])
+            for size in (q_shape, kv_shape, kv_shape)]
 
 
 def p50(samples):
     return sorted(samples)[len(samples) // 2]
 
 
+def default_call(q, k, v, causal):
+    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
 def backend_call(backend):
     def call(q, k, v, causal):
         with sdpa_kernel(backend):
-            return scaled_dot_product_attention(q, k, v, is_causal=causal)
+            return default_call(q, k, v, causal)
 
     return call
-
-
-def default_call(q, k, v, causal):
-    return scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
 def flex_call():
@@ -66,7 +70,7 @@ def flex_call():
         key = (q.shape[2], k.shape[2])
         if causal and key not in masks:
             masks[key] = create_block_mask(lambda b, h, i, j: i >= j, None, None, *key)
-        return compiled(q, k, v, block_mask=masks[key] if causal else None)
+        return compiled(q, k, v, block_mask=masks[key] if causal else None, enable_gqa=q.shape[1] != k.shape[1])
 
     return call
 
@@ -120,8 +124,12 @@ def time_cpu(call, q, k, v, causal):
 
 def problem_text(options, shape):
     """As FlashCore writes it, so that a report finds the rows of one problem."""
-    batch, heads, length, dim = shape.split(",")
-    return f"B={batch} H={heads} S={length} D={dim} {options.type}{' causal' if options.causal else ''}"
+    batch, heads, length, dim = (int(n) for n in shape.split(","))
+    kv_heads, q_length = options.kv_heads or heads, options.q_length or length
+    heads_text = f"{heads}/{kv_heads}" if kv_heads != heads else f"{heads}"
+    length_text = f"{q_length}/{length}" if q_length != length else f"{length}"
+    causal = " causal" if options.causal else ""
+    return f"B={batch} H={heads_text} S={length_text} D={dim} {options.type}{causal}"
 
 
 def time_shape(options, shape):
@@ -148,6 +156,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--shape", nargs="+", default=["1,8,512,64"], help="batch,heads,length,dim")
+    parser.add_argument("--q-length", type=int, metavar="N", help="query rows (default: the length)")
+    parser.add_argument("--kv-heads", type=int, metavar="N", help="KV heads (default: the heads)")
     parser.add_argument("--type", choices=TYPES, default="f16")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--causal", action="store_true")

@@ -84,6 +84,20 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     assert_int_equal(fake->last_launch.gridDimX, 6);
     assert_int_equal(fake->last_launch.numAttrs, 1);
     assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_pair_f16");
+    p.causal = 1;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_pair_causal_f16");
+    p.kv_length = 256;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k128_pair_causal_f16");
+    p.causal = 0;
+    p.kv_length = 65;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_pair_f16");
+    p.has_window = 1; /* no variant of its own */
+    p.window_left = p.window_right = 10;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_f16");
     fc_context_destroy(context);
 }
 

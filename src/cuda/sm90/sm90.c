@@ -10,12 +10,12 @@
 
 enum {
     VARIANT_BYTES = 64,
-    GROUP_ROWS = 64,    /* query rows of a warpgroup, and of a box of Q */
-    TILE_ROWS = 128,    /* of most tiles of prefill.cu */
-    PIECE = 64,         /* keys of a box of prefill.cu where there are features */
-    LATENCY_KEYS = 384, /* that latency.cu wants */
-    ALL_KEYS_128 = 256, /* where rows see all of them, with more than 64 dims */
-    CROWD = 4,          /* blocks of its smallest variants on a multiprocessor */
+    GROUP_ROWS = 64,      /* query rows of a warpgroup, and of a box of Q */
+    TILE_ROWS = 128,      /* of most tiles of prefill.cu */
+    PIECE = 64,           /* keys of a box of prefill.cu where there are features */
+    LATENCY_KEYS = 384,   /* that latency.cu wants */
+    DENSE_KEYS_128 = 256, /* of dense problems with more than 64 dims */
+    CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
     FEW_KEYS = 64,    /* features.cuh */
     LONG_ROWS = 4096, /* from so many keys on blocks that work longest are worth a thought */
@@ -161,7 +161,7 @@ static int64_t least_latency_keys(const fc_attention *p)
 {
     if (latency_dim(p) == 64 && (sees_all(p) || sees_first(p)))
         return GROUP_ROWS + 1;
-    return sees_all(p) ? ALL_KEYS_128 : LATENCY_KEYS;
+    return sees_all(p) || sees_first(p) ? DENSE_KEYS_128 : LATENCY_KEYS;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle. */
@@ -193,38 +193,35 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
            (p->batch_invariant || 2 * latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
-/* Variants of 64 dims for what is_dense: a tile of keys for each of two blocks, up to 512, or for
- * one alone, else tile after tile. */
-static const char *all_keys_variant(const fc_attention *p, bool splits)
+/* Up to 512 keys of 64 dims that two blocks share: a tile for each. */
+static bool shares_tiles(const fc_attention *p, bool splits)
 {
-    if (!splits)
-        return p->kv_length <= 128 ? "k128_one" : "k256_all";
-    return p->kv_length <= 128   ? "k64_pair"
-           : p->kv_length <= 256 ? "k128_pair"
-           : p->kv_length <= 512 ? "k256_pair"
-                                 : "k256_all";
+    return splits && latency_dim(p) == 64 && p->kv_length <= 512 && (sees_all(p) || sees_first(p));
 }
 
-static const char *first_keys_variant(const fc_attention *p, bool splits)
+static const char *pair_variant(const fc_attention *p)
 {
-    return !splits || p->kv_length > 512 ? "k128_causal"
-           : p->kv_length <= 256         ? "k128_pair_causal"
-                                         : "k256_pair_causal";
+    if (sees_all(p))
+        return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
+    return p->kv_length <= 128   ? "k64_pair_causal"
+           : p->kv_length <= 256 ? "k128_pair_causal"
+                                 : "k256_pair_causal";
 }
 
-/* Otherwise few keys a block take small tiles. */
+/* Few keys a block take small tiles. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
     if (!p->batch_invariant && crowds(context, p))
         return sees_all(p) ? "k64_four_all" : "k64_four";
     const bool splits = splits_keys(context, p);
-    if (latency_dim(p) == 64 && sees_all(p))
-        return all_keys_variant(p, splits);
-    if (latency_dim(p) == 64 && sees_first(p))
-        return first_keys_variant(p, splits);
-    if ((splits ? fc_divide_up(p->kv_length, 2) : p->kv_length) <= 64)
+    if (shares_tiles(p, splits))
+        return pair_variant(p);
+    const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
+    if (keys <= 64)
         return "k64";
-    return sees_all(p) ? "k128_all" : "k128";
+    if (sees_all(p))
+        return latency_dim(p) > 64 ? "k128_all" : keys <= 128 ? "k128_one" : "k256_all";
+    return sees_first(p) ? "k128_causal" : "k128";
 }
 
 /* Whether prefill's variants without FEATURES run it. */
