@@ -42,4 +42,9 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned matrix[4], con
         matrix[i] = values[i];
 }
 
+static __device__ __forceinline__ void stmatrix_x4(void *row, const unsigned matrix[4], EMU_HERE)
+{
+    emu_stmatrix(4, 0, row, emu_uint4{matrix[0], matrix[1], matrix[2], matrix[3]}, file, line);
+}
+
 #endif

@@ -73,4 +73,13 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned matrix[4], con
                  : "memory");
 }
 
+/* The way back (sm_90). */
+static __device__ __forceinline__ void stmatrix_x4(void *row, const unsigned matrix[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     shared_address(row)),
+                 "r"(matrix[0]), "r"(matrix[1]), "r"(matrix[2]), "r"(matrix[3])
+                 : "memory");
+}
+
 #endif

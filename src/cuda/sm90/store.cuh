@@ -47,15 +47,19 @@ static __device__ __forceinline__ void store_chunks(element *place, const float 
 static __device__ __forceinline__ void write_panel(element *panel, const float (*sums)[4],
                                                    const float factor[LANE_ROWS], int tiles)
 {
-    const int row = lane_row(0), column = lane_id() % 4 * 2;
+    const int row = lane_id() % 16, chunk = lane_id() % 8 ^ lane_id() / 16;
 #pragma unroll
-    for (int n = 0; n < PANEL_TILES; n++)
+    for (int n = 0; n < PANEL_TILES; n += 2) {
+        unsigned words[4];
 #pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++)
-            *(unsigned *)(panel + (row + r * 8) * PANEL_DIMS + (n ^ row) * CHUNK + column) =
-                n < tiles
-                    ? pack_elements(sums[n][r * 2] * factor[r], sums[n][r * 2 + 1] * factor[r])
-                    : 0;
+        for (int i = 0; i < 4; i++) {
+            const int tile = n + i / 2, r = i % 2;
+            words[i] = tile < tiles ? pack_elements(sums[tile][r * 2] * factor[r],
+                                                    sums[tile][r * 2 + 1] * factor[r])
+                                    : 0;
+        }
+        stmatrix_x4(panel + row * PANEL_DIMS + (n ^ chunk) * CHUNK, words);
+    }
 }
 
 #endif
