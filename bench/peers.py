@@ -36,12 +36,19 @@ BACKENDS = {
 PEERS = ["default", *BACKENDS, "FlexAttention", "flash_attn"]
 
 
-def tensors(options, shape):
+def sizes(options, shape):
+    """Those of q, and of k and v: batch, heads, rows, dim."""
     batch, heads, length, dim = (int(n) for n in shape.split(","))
-    q_shape = (batch, heads, options.q_length or length, dim)
-    kv_shape = (batch, options.kv_heads or heads, length, dim)
-    return [torch.randn(size, device=options.device).to(TYPES[options.type])
-            for size in (q_shape, kv_shape, kv_shape)]
+    return (batch, heads, options.q_length or length, dim), (batch, options.kv_heads or heads, length, dim)
+
+
+def tensors(options, shape):
+    q_size, kv_size = sizes(options, shape)
+    return [torch.randn(size, device=options.device).to(TYPES[options.type]) for size in (q_size, kv_size, kv_size)]
+
+
+def is_grouped(q, k):
+    return q.shape[1] != k.shape[1]
 
 
 def p50(samples):
@@ -49,7 +56,7 @@ def p50(samples):
 
 
 def default_call(q, k, v, causal):
-    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=is_grouped(q, k))
 
 
 def backend_call(backend):
@@ -70,7 +77,7 @@ def flex_call():
         key = (q.shape[2], k.shape[2])
         if causal and key not in masks:
             masks[key] = create_block_mask(lambda b, h, i, j: i >= j, None, None, *key)
-        return compiled(q, k, v, block_mask=masks[key] if causal else None, enable_gqa=q.shape[1] != k.shape[1])
+        return compiled(q, k, v, block_mask=masks[key] if causal else None, enable_gqa=is_grouped(q, k))
 
     return call
 
@@ -124,8 +131,7 @@ def time_cpu(call, q, k, v, causal):
 
 def problem_text(options, shape):
     """As FlashCore writes it, so that a report finds the rows of one problem."""
-    batch, heads, length, dim = (int(n) for n in shape.split(","))
-    kv_heads, q_length = options.kv_heads or heads, options.q_length or length
+    (batch, heads, q_length, dim), (_, kv_heads, length, _) = sizes(options, shape)
     heads_text = f"{heads}/{kv_heads}" if kv_heads != heads else f"{heads}"
     length_text = f"{q_length}/{length}" if q_length != length else f"{length}"
     causal = " causal" if options.causal else ""

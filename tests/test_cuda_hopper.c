@@ -16,6 +16,13 @@ static void open_hopper(fc_context **context, const char *kernel)
     assert_int_equal(open_gpu(context, kernel), FC_OK);
 }
 
+static void assert_launches(fc_context *context, const fc_attention *p, const fc_buffers *b,
+                            const char *variant)
+{
+    assert_int_equal(fc_attend(context, p, b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, variant);
+}
+
 static void test_hopper_kernels_want_hopper(void **state)
 {
     (void)state;
@@ -85,19 +92,15 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     assert_int_equal(fake->last_launch.numAttrs, 1);
     assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_pair_f16");
     p.causal = 1;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_pair_causal_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k256_pair_causal_f16");
     p.kv_length = 256;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k128_pair_causal_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_causal_f16");
     p.causal = 0;
     p.kv_length = 65;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_pair_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
     p.has_window = 1; /* no variant of its own */
     p.window_left = p.window_right = 10;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_f16");
     fc_context_destroy(context);
 }
 
@@ -112,22 +115,17 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     open_hopper(&context, NULL);
     p.batch = 8;
     p.q_length = p.kv_length = 128;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_four_all_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_all_f16");
     p.causal = 1; /* the first rows see few keys */
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k64_four_f16");
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_f16");
     p.causal = 0;
     p.batch = 7; /* 56 tiles of 128 rows: one round */
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     p.batch = 15; /* 240 tiles of 64 rows: two rounds */
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     p.batch = 8;
     p.batch_invariant = 1;
-    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
+    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     fc_context_destroy(context);
 }
 
@@ -163,8 +161,7 @@ static void assert_runs(const char *variant, const fc_attention *p, fc_buffers b
 {
     fc_context *context;
     open_hopper(&context, "sm90_prefill");
-    assert_int_equal(fc_attend(context, p, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, variant);
+    assert_launches(context, p, &b, variant);
     fc_context_destroy(context);
 }
 
@@ -282,10 +279,8 @@ static void test_hopper_chooses_a_kernel_without_looking_at_the_longest(void **s
     p.packed_q_rows = 512;
     b.cu_q = rows;
     open_hopper(&context, NULL);
-    for (p.q_length = 1; p.q_length <= 512; p.q_length *= 8) {
-        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-        assert_string_equal(fake->last_kernel, "sm90_prefill_d64_f16");
-    }
+    for (p.q_length = 1; p.q_length <= 512; p.q_length *= 8)
+        assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     fc_context_destroy(context);
 }
 

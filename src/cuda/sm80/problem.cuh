@@ -18,6 +18,11 @@
 #define HEADS_SHARE_TILES 1
 #endif
 
+/* 0: no lengths lie in memory, and nobody looks. */
+#ifndef LENGTHS_IN_MEMORY
+#define LENGTHS_IN_MEMORY 1
+#endif
+
 static __device__ __forceinline__ int divide(int number, fast_divisor by)
 {
     return by.magic ? (int)(__umulhi((unsigned)number, by.magic) >> by.shift) : number;
@@ -63,13 +68,13 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
     share.rows = args->q_length;
     share.kv_rows = args->kv_length;
     share.q_first = share.kv_first = 0;
-    if (args->cu_q)
+    if (LENGTHS_IN_MEMORY && args->cu_q)
         share.rows =
             sequence_span(args->cu_q, batch, args->q_length, args->packed_q_rows, &share.q_first);
-    if (args->cu_kv)
+    if (LENGTHS_IN_MEMORY && args->cu_kv)
         share.kv_rows = sequence_span(args->cu_kv, batch, args->kv_length, args->packed_kv_rows,
                                       &share.kv_first);
-    if (args->kv_lengths)
+    if (LENGTHS_IN_MEMORY && args->kv_lengths)
         share.kv_rows = clamp_int(args->kv_lengths[batch], 0, args->kv_length);
     share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
     if (HEADS_SHARE_TILES)

@@ -62,6 +62,7 @@
 #endif
 
 #define HEADS_SHARE_TILES 0
+#define LENGTHS_IN_MEMORY (!DENSE)
 #define THREADS 160 /* a warpgroup and the warp that fetches */
 #define CONSUMER_THREADS 128
 #define QUERY_TILE 64
@@ -119,18 +120,6 @@ typedef struct block_work {
     int rank;
 } block_work;
 
-static __device__ __forceinline__ sequence_share whole_share(const attention_args *args)
-{
-    sequence_share share = {};
-    share.batch = (int)blockIdx.z;
-    share.head = (int)blockIdx.y;
-    share.kv_head = divide(share.head, args->heads_per_kv);
-    share.rows = args->q_length;
-    share.kv_rows = args->kv_length;
-    share.shift = args->top_left ? 0 : share.kv_rows - share.rows;
-    return share;
-}
-
 /* Half of the keys that the rows of a pair's tile see goes to each block. */
 static __device__ __forceinline__ block_work find_work(const attention_args *args)
 {
@@ -138,7 +127,7 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     w.pair = PAIR;
     w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
-    w.share = DENSE ? whole_share(args) : find_share(args, (int)blockIdx.z, (int)blockIdx.y);
+    w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
     if (ALL_KEYS) {
         w.limits.first = w.limits.all_first = 0;
         w.limits.end = w.limits.all_end = args->kv_length;
@@ -183,7 +172,7 @@ static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_
 /* The maps of packed rows know one sequence. */
 static __device__ __forceinline__ int map_batch(const block_work *w, const int *cumulative)
 {
-    return !DENSE && cumulative ? 0 : w->share.batch;
+    return LENGTHS_IN_MEMORY && cumulative ? 0 : w->share.batch;
 }
 
 /* By one thread: the queries, and the keys of tile i, or the values. */
@@ -541,7 +530,7 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
 /* They may be what the kernel before this one writes. */
 static __device__ __forceinline__ int reads_lengths(const attention_args *args)
 {
-    return !DENSE && (args->cu_q || args->cu_kv || args->kv_lengths);
+    return LENGTHS_IN_MEMORY && (args->cu_q || args->cu_kv || args->kv_lengths);
 }
 
 static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,

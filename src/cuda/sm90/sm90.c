@@ -159,9 +159,9 @@ static bool crowds(const fc_context *context, const fc_attention *p)
 /* With fewer keys the kernel of sm_80 is done earlier. */
 static int64_t least_latency_keys(const fc_attention *p)
 {
-    if (latency_dim(p) == 64 && (sees_all(p) || sees_first(p)))
-        return GROUP_ROWS + 1;
-    return sees_all(p) || sees_first(p) ? DENSE_KEYS_128 : LATENCY_KEYS;
+    if (!sees_all(p) && !sees_first(p))
+        return LATENCY_KEYS;
+    return latency_dim(p) == 64 ? GROUP_ROWS + 1 : DENSE_KEYS_128;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle. */
