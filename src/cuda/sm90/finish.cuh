@@ -25,27 +25,32 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
     }
 }
 
-/* The same through a tensor map, panel after panel. A place is written again when its last store
- * has read it. */
+/* The same through a tensor map: all panels at a time where there is a place for each, otherwise one
+ * after the other. A place is written again when its last store has read it. */
 static __device__ __forceinline__ void store_boxes(const sm90_args *args,
                                                    const sequence_share *share,
                                                    staged_panels staged, int warp_row,
                                                    const out_sums out,
                                                    const float factor[LANE_ROWS])
 {
+    const int panels = PANELS(VALUE_DIM), at_once = panels == STAGED_PANELS ? panels : 1;
     const int batch = args->attention.cu_q ? 0 : share->batch;
     const int row = share->q_first + row_of(&args->attention, warp_row);
 #pragma unroll
-    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++) {
-        element *place = staged[panel % STAGED_PANELS];
-        bulk_wait_read(STAGED_PANELS - 1);
+    for (int first = 0; first < panels; first += at_once) {
+        bulk_wait_read(STAGED_PANELS / at_once - 1);
         __syncwarp();
-        write_panel(place, &out[0][panel * PANEL_TILES], factor,
-                    min(PANEL_TILES, OUT_TILES - panel * PANEL_TILES));
+#pragma unroll
+        for (int panel = first; panel < first + at_once; panel++)
+            write_panel(staged[panel % STAGED_PANELS], &out[0][panel * PANEL_TILES], factor,
+                        min(PANEL_TILES, OUT_TILES - panel * PANEL_TILES));
         fence_async();
         __syncwarp();
         if (lane_id() == 0) {
-            tensor_store(&args->out, place, panel * PANEL_DIMS, share->head, row, batch);
+#pragma unroll
+            for (int panel = first; panel < first + at_once; panel++)
+                tensor_store(&args->out, staged[panel % STAGED_PANELS], panel * PANEL_DIMS,
+                             share->head, row, batch);
             bulk_commit();
         }
     }
@@ -59,21 +64,44 @@ static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequ
            (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
 }
 
-/* Ends the rows of the warp but for their values: what these are to be multiplied by. */
+/* Of the four lanes that share two rows, two store a row's. */
+static __device__ __forceinline__ void store_lses(const attention_args *args,
+                                                  const sequence_share *share, int warp_row,
+                                                  const row_end end[LANE_ROWS])
+{
+    const int r = lane_id() % 4;
+    if (r < LANE_ROWS && warp_row + lane_row(r) < share->rows)
+        store_lse(args, share, warp_row + lane_row(r), r == 0 ? end[0] : end[1]);
+}
+
+/* Ends the rows of the warp but for their values: what these are to be multiplied by. Rows side by
+ * side, and branches that all lanes take: the warp starts no product meanwhile. */
 static __device__ __forceinline__ void finish_softmax(const attention_args *args, const work *w,
                                                       const softmax_state *softmax,
                                                       float factor[LANE_ROWS])
 {
     const sequence_share *share = &w->share;
+    const int warp_row = warp_row_of(w);
+    float sum[LANE_ROWS];
+    row_end end[LANE_ROWS];
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp_row_of(w) + lane_row(r);
-        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
-                                       head_of(args, share, row), 1);
-        factor[r] = end.factor;
-        if (lane_id() % 4 == 0 && row < share->rows)
-            store_lse(args, share, row, end);
+    for (int r = 0; r < LANE_ROWS; r++)
+        sum[r] = quad_sum(softmax->sum[r]);
+    if (args->sinks) {
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            end[r] = finish_row(args, softmax->max[r], sum[r],
+                                head_of(args, share, warp_row + lane_row(r)), 1);
+    } else {
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            end[r] = finish_row(args, softmax->max[r], sum[r], 0, 0);
     }
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        factor[r] = end[r].factor;
+    if (args->lse)
+        store_lses(args, share, warp_row, end);
 }
 
 static __device__ __forceinline__ void store(const sm90_args *args, const work *w,

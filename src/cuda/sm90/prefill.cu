@@ -41,14 +41,18 @@
 #ifndef SKIPS
 #define SKIPS 0
 #endif
+/* 1: where operands lie is found before a warpgroup waits for its turn. */
+#ifndef OPERANDS_EARLY
+#define OPERANDS_EARLY (CONSUMERS > 2)
+#endif
 /* 1: warpgroups take turns in starting products, so that one's softmax meets another's products. */
 #ifndef PING_PONG
 #define PING_PONG 1
 #endif
 
 /* The work of a tile is read until its rows are stored, when the scores of the next may be done with,
- * the queries after those on their way to one warpgroup, and the work after them found. */
-#define WORKS (QUERY_BUFFERS + 4)
+ * the queries after those on their way to one warpgroup, and the work after the next found. */
+#define WORKS (QUERY_BUFFERS + 5)
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
@@ -57,8 +61,8 @@
 /* Keys that one copy takes: all of a tile, or what may be a page. */
 #define BOX_ROWS (FEATURES ? 64 : KV_TILE)
 #define BOXES (KV_TILE / BOX_ROWS)
-#define PRODUCER_REGISTERS (CONSUMERS == 3 ? 32 : 24)
-#define CONSUMER_REGISTERS (CONSUMERS == 2 ? 240 : CONSUMERS == 3 ? 160 : 112)
+#define PRODUCER_REGISTERS (CONSUMERS == 2 ? 40 : 32)
+#define CONSUMER_REGISTERS (CONSUMERS == 2 ? 232 : CONSUMERS == 3 ? 160 : 112)
 
 #include "ptx_barrier.cuh"
 #include "ptx_launch.cuh"
@@ -112,11 +116,27 @@ static __device__ __forceinline__ int queries_of(const work *w)
     return w->buffer * CONSUMERS + group_id();
 }
 
-static __device__ __forceinline__ void start_scores(score_sums scores, const shared_tiles *shared,
-                                                    int queries, int stage)
+/* Operands of products, each the same in all lanes. */
+static __device__ __forceinline__ unsigned long long queries_at(const shared_tiles *shared,
+                                                                int queries)
 {
-    const unsigned long long left = along_descriptor(shared->q[0][same_in_warp(queries)]);
-    const unsigned long long right = along_descriptor(shared->k[same_in_warp(stage)]);
+    return along_descriptor(shared->q[0][same_in_warp(queries)]);
+}
+
+static __device__ __forceinline__ unsigned long long keys_at(const shared_tiles *shared, int stage)
+{
+    return along_descriptor(shared->k[same_in_warp(stage)]);
+}
+
+static __device__ __forceinline__ unsigned long long values_at(const shared_tiles *shared,
+                                                               int stage)
+{
+    return across_descriptor(shared->v[same_in_warp(stage)], KV_TILE);
+}
+
+static __device__ __forceinline__ void start_scores(score_sums scores, unsigned long long left,
+                                                    unsigned long long right)
+{
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++)
@@ -127,9 +147,8 @@ static __device__ __forceinline__ void start_scores(score_sums scores, const sha
 }
 
 static __device__ __forceinline__ void start_values(out_sums out, weight_steps weights,
-                                                    const shared_tiles *shared, int stage)
+                                                    unsigned long long right)
 {
-    const unsigned long long right = across_descriptor(shared->v[same_in_warp(stage)], KV_TILE);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < KV_TILE / 16; step++)
@@ -223,7 +242,7 @@ static __device__ __forceinline__ void count_rounded(score_sums scores, weight_s
                                                      const position *keys)
 {
     mbarrier_wait(&shared->v_full[keys->place], keys->parity);
-    start_values(out, weights, shared, keys->place);
+    start_values(out, weights, values_at(shared, keys->place));
     wgmma_wait(0);
     subtract_weights(scores, weights);
     round_weights(weights, scores);
@@ -238,7 +257,7 @@ static __device__ __forceinline__ void begin(score_sums scores, weight_steps wei
     float correction[LANE_ROWS];
     mbarrier_wait(&shared->k_full[keys->place], keys->parity);
     wait_for_turn();
-    start_scores(scores, shared, rows->queries, keys->place);
+    start_scores(scores, queries_at(shared, rows->queries), keys_at(shared, keys->place));
     pass_turn();
     wgmma_wait(0);
     release(&shared->k_empty[keys->place]);
@@ -246,23 +265,42 @@ static __device__ __forceinline__ void begin(score_sums scores, weight_steps wei
     round_weights(weights, scores);
 }
 
-/* The values of one tile of keys are multiplied while the softmax of the next is computed, be it of
- * the same rows or of the next ones. */
-static __device__ __forceinline__ int overlap(score_sums scores, weight_steps weights, out_sums out,
-                                              const attention_args *args, const rows_in_hand *rows,
-                                              int tile, shared_tiles *shared,
-                                              softmax_state *softmax, float correction[LANE_ROWS],
-                                              position *keys)
+/* The values of one tile of keys, and the scores of the next, be it of the same rows or of the next
+ * ones. Returns where the values lie. */
+static __device__ __forceinline__ int start_both(score_sums scores, weight_steps weights,
+                                                 out_sums out, shared_tiles *shared,
+                                                 const rows_in_hand *rows, position *keys)
 {
     const int v_stage = keys->place, v_parity = keys->parity;
     advance(keys, STAGES);
-    const int k_stage = keys->place;
-    mbarrier_wait(&shared->k_full[k_stage], keys->parity);
+    unsigned long long q, k, v;
+    if (OPERANDS_EARLY) {
+        q = queries_at(shared, rows->queries);
+        k = keys_at(shared, keys->place);
+        v = values_at(shared, v_stage);
+    }
+    mbarrier_wait(&shared->k_full[keys->place], keys->parity);
     wait_for_turn();
-    start_scores(scores, shared, rows->queries, k_stage);
+    if (!OPERANDS_EARLY) {
+        q = queries_at(shared, rows->queries);
+        k = keys_at(shared, keys->place);
+    }
+    start_scores(scores, q, k);
     mbarrier_wait(&shared->v_full[v_stage], v_parity);
-    start_values(out, weights, shared, v_stage);
+    if (!OPERANDS_EARLY)
+        v = values_at(shared, v_stage);
+    start_values(out, weights, v);
     pass_turn();
+    return v_stage;
+}
+
+/* The softmax of those scores, while the values are multiplied. */
+static __device__ __forceinline__ int end_both(score_sums scores, const attention_args *args,
+                                               const rows_in_hand *rows, int tile,
+                                               shared_tiles *shared, softmax_state *softmax,
+                                               float correction[LANE_ROWS], int k_stage,
+                                               int v_stage)
+{
     wgmma_wait(1);
     release(&shared->k_empty[k_stage]);
     const int moved = weigh(scores, args, rows, tile, shared, softmax, correction);
@@ -322,12 +360,12 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         for (int tile = rows.keys.first_tile + 1; tile < rows.keys.end_tile; tile++) {
             if (rows.keys.counts_rest)
                 count_rounded(scores, weights, out, shared, &at->keys);
-            if (overlap(scores, weights, out, a, &rows, tile, shared, &softmax, correction,
-                        &at->keys))
+            const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
+            if (end_both(scores, a, &rows, tile, shared, &softmax, correction, at->keys.place,
+                         v_stage))
                 shrink_out(out, correction);
             round_weights(weights, scores);
         }
-        finish_softmax(a, rows.w, &softmax, factor);
         mbarrier_wait(&shared->v_full[at->keys.place], at->keys.parity);
         skips = SKIPS && rows.keys.end_tile < rows.w->end_tile;
         if (!skips)
@@ -341,14 +379,17 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
             break;
         const work *ended = rows.w;
         rows = take_in_hand(next);
+        const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
+        finish_softmax(a, ended, &softmax, factor);
         forget(&softmax);
-        overlap(scores, weights, out, a, &rows, rows.keys.first_tile, shared, &softmax, correction,
-                &at->keys);
+        end_both(scores, a, &rows, rows.keys.first_tile, shared, &softmax, correction,
+                 at->keys.place, v_stage);
         store(args, ended, shared->out[warp_id() - 4], out, factor);
         clear_out(out);
         round_weights(weights, scores);
     }
-    start_values(out, weights, shared, at->keys.place);
+    start_values(out, weights, values_at(shared, at->keys.place));
+    finish_softmax(a, rows.w, &softmax, factor);
     wgmma_wait(0);
     release(&shared->v_empty[at->keys.place]);
     advance(&at->keys, STAGES);
@@ -381,7 +422,7 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
         score_sums scores;
         weight_steps weights, rest;
         mbarrier_wait(&shared->k_full[stage], at->keys.parity);
-        start_scores(scores, shared, queries_of(w), stage);
+        start_scores(scores, queries_at(shared, queries_of(w)), keys_at(shared, stage));
         wgmma_wait(0);
         release(&shared->k_empty[stage]);
         shape_scores(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
@@ -398,8 +439,8 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
         round_weights(weights, scores);
         subtract_weights(scores, weights);
         round_weights(rest, scores);
-        start_values(out, weights, shared, stage);
-        start_values(out, rest, shared, stage);
+        start_values(out, weights, values_at(shared, stage));
+        start_values(out, rest, values_at(shared, stage));
         wgmma_wait(0);
         release(&shared->v_empty[stage]);
         advance(&at->keys, STAGES);
@@ -471,14 +512,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     KERNEL_NAME(const __grid_constant__ sm90_args args)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
-    if (thread_id() == 0)
+    const int fetches = thread_id() == 0;
+    writer at = {{(int)blockIdx.x, 0}};
+    work *first = NULL;
+    if (fetches) {
+        wait_for_previous_kernel(); /* all others wait for what this thread finds and fetches */
+        first = find_next(&args, shared, &at);
+    }
+    if (thread_id() == 32) /* another warp meanwhile */
         make_barriers(shared);
     __syncthreads();
     if (warp_id() < 4) {
         lower_registers(PRODUCER_REGISTERS);
-        if (thread_id() == 0) {
-            wait_for_previous_kernel(); /* all others wait for what this thread fetches */
-            produce(&args, shared);
+        if (fetches) {
+            produce(&args, shared, first, &at);
             let_next_kernel_start();
         }
     } else {

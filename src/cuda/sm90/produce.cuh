@@ -90,41 +90,59 @@ static __device__ __forceinline__ void find_boxes(page_place places[BOXES], cons
         places[box] = find_box(&args->attention, &w->share, tile * KV_TILE + box * BOX_ROWS);
 }
 
-/* The first keys come before the queries, whose place may still be in use. */
-static __device__ __forceinline__ void fetch_work(const sm90_args *args, shared_tiles *shared,
-                                                  work *w, position *keys, position *queries)
+/* Where the thread that fetches stands. */
+typedef struct writer {
+    progress found;
+    position keys, queries;
+    int works;
+} writer;
+
+static __device__ __forceinline__ work *find_next(const sm90_args *args, shared_tiles *shared,
+                                                  writer *at)
+{
+    work *next = &shared->works[at->works];
+    at->works = at->works + 1 < WORKS ? at->works + 1 : 0;
+    find_work(args, &at->found, next);
+    return next;
+}
+
+/* Some tiles of keys of a work. The first keys come before the queries, whose place may still be in
+ * use. */
+static __device__ __forceinline__ void fetch_tiles(const sm90_args *args, shared_tiles *shared,
+                                                   work *w, int first_tile, int end_tile,
+                                                   writer *at)
 {
     page_place places[BOXES];
 #pragma unroll 1
-    for (int tile = w->first_tile; tile < w->end_tile; tile++) {
-        const int stage = keys->place;
+    for (int tile = first_tile; tile < end_tile; tile++) {
+        const int stage = at->keys.place;
         find_boxes(places, args, w, tile);
         fetch_tile(shared->k[stage], &args->k, HEAD_DIM, places, w->share.kv_head,
-                   &shared->k_full[stage], &shared->k_empty[stage], keys->parity);
+                   &shared->k_full[stage], &shared->k_empty[stage], at->keys.parity);
         if (tile == w->first_tile)
-            announce(args, shared, w, queries);
+            announce(args, shared, w, &at->queries);
         fetch_tile(shared->v[stage], &args->v, VALUE_DIM, places, w->share.kv_head,
-                   &shared->v_full[stage], &shared->v_empty[stage], keys->parity);
-        advance(keys, STAGES);
+                   &shared->v_full[stage], &shared->v_empty[stage], at->keys.parity);
+        advance(&at->keys, STAGES);
     }
-    if (w->first_tile >= w->end_tile)
-        announce(args, shared, w, queries);
 }
 
-static __device__ __forceinline__ void produce(const sm90_args *args, shared_tiles *shared)
+/* Work after work, from the first one on. The next is found when all stages are taken, while consumers
+ * are busy with this one. */
+static __device__ __forceinline__ void produce(const sm90_args *args, shared_tiles *shared, work *w,
+                                               writer *at)
 {
-    progress at = {(int)blockIdx.x, 0};
-    position keys = {0, 0}, queries = {0, 0}, works = {0, 0};
-    work *w = &shared->works[0];
-    find_work(args, &at, w);
 #pragma unroll 1
     while (w->way != NO_WORK) {
-        fetch_work(args, shared, w, &keys, &queries);
-        advance(&works, WORKS);
-        w = &shared->works[works.place];
-        find_work(args, &at, w);
+        const int full = min(w->first_tile + STAGES, w->end_tile);
+        if (w->way == NO_KEYS)
+            announce(args, shared, w, &at->queries);
+        fetch_tiles(args, shared, w, w->first_tile, full, at);
+        work *next = find_next(args, shared, at);
+        fetch_tiles(args, shared, w, full, w->end_tile, at);
+        w = next;
     }
-    announce(args, shared, w, &queries);
+    announce(args, shared, w, &at->queries);
 }
 
 #endif

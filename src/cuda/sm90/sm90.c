@@ -18,7 +18,6 @@ enum {
     CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
     FEW_KEYS = 64,    /* features.cuh */
-    LONG_ROWS = 4096, /* from so many keys on blocks that work longest are worth a thought */
 };
 
 typedef struct sm90_plan {
@@ -245,14 +244,11 @@ static const char *prefill_variant_64(const fc_context *context, const fc_attent
 {
     enum { COST = 128, WIDE_COST = 166, TALL_COST = 236 };
     if (p->batch_invariant)
-        return !p->packed_kv && p->kv_length >= (has_limits(p) ? LONG_ROWS : 1024) ? "d64_wide"
-                                                                                   : "d64";
+        return !p->packed_kv && p->kv_length >= (has_limits(p) ? 4096 : 1024) ? "d64_wide" : "d64";
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
     if (has_limits(p))
-        return p->kv_length >= LONG_ROWS ? "d64_wide"
-               : tall_cost < cost        ? "d64_tall_limits"
-                                         : "d64";
+        return tall_cost < cost ? "d64_tall_limits" : "d64";
     const int64_t wide_cost = rounds_cost(context, p, 192, WIDE_COST);
     if (tall_cost < cost && tall_cost < wide_cost)
         return "d64_tall";
@@ -296,15 +292,20 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
     const int64_t packed = packed_heads(p);
-    s->args.attention.packed_heads = fc_cuda_divisor(packed);
-    s->args.tiles = (int)fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
-    s->args.head_groups = (int)(p->q_heads / packed);
-    s->args.sequences = (int)p->batch * s->args.head_groups;
-    s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
-    const int64_t tiles = (int64_t)s->args.tiles * s->args.sequences;
+    const int64_t tiles = fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
+    const int64_t sequences = p->batch * (p->q_heads / packed);
     const int64_t blocks = plan->context->cuda->multiprocessors;
-    s->args.pairs = tiles > blocks && p->window_left < 0 && p->window_right >= 0;
-    s->grid[0] = tiles < blocks ? tiles : blocks;
+    const bool pairs =
+        tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
+    const int64_t turns = pairs ? fc_divide_up(tiles, 2) : tiles;
+    s->args.attention.packed_heads = fc_cuda_divisor(packed);
+    s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
+    s->args.tiles = (int)tiles;
+    s->args.takes_pairs = pairs;
+    s->args.turns = fc_cuda_divisor(turns);
+    s->args.head_groups = fc_cuda_divisor(p->q_heads / packed);
+    s->args.all_turns = (int)(turns * sequences);
+    s->grid[0] = tiles * sequences < blocks ? tiles * sequences : blocks;
     s->grid[1] = s->grid[2] = 1;
 }
 

@@ -13,10 +13,11 @@ typedef struct sm90_args {
     attention_args attention;
     int stores_boxes; /* 1: out's map is there */
     /* The order of prefill.cu's work. */
-    int tiles;       /* of the longest sequence's packed rows */
-    int head_groups; /* query heads, or groups of those that share a tile */
-    int sequences;   /* batch × head groups */
-    int pairs;       /* 1: a block takes two tiles in turn */
+    int tiles;                /* of the longest sequence's packed rows */
+    int takes_pairs;          /* 1: a block takes two tiles in turn */
+    fast_divisor turns;       /* pairs of tiles of a sequence, or else tiles */
+    fast_divisor head_groups; /* query heads, or groups of those that share a tile */
+    int all_turns;            /* of all sequences */
 } sm90_args;
 
 #endif

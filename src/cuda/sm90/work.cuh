@@ -114,7 +114,8 @@ static __device__ __forceinline__ void describe(const sm90_args *args, int seque
 {
     const attention_args *a = &args->attention;
     w->block_row = tile * QUERY_TILE;
-    w->share = find_share(a, sequence / args->head_groups, sequence % args->head_groups);
+    w->share = find_share(a, divide(sequence, args->head_groups),
+                          remainder_of(sequence, args->head_groups));
     find_tiles(a, w);
     w->last_rows = has_neighbours(a) ? w->share.kv_rows - (w->end_tile - 1) * KV_TILE : KV_TILE;
     w->way = find_way(a, w);
@@ -122,7 +123,7 @@ static __device__ __forceinline__ void describe(const sm90_args *args, int seque
 
 /* How far a block has come. */
 typedef struct progress {
-    int pair; /* of tiles, or tile, of all sequences */
+    int turn; /* of all sequences */
     int part; /* 1: the second tile of the pair */
 } progress;
 
@@ -132,14 +133,13 @@ typedef struct progress {
  * second, and so on: as many keys for every block. */
 static __device__ __forceinline__ void find_work(const sm90_args *args, progress *at, work *w)
 {
-    const int pairs = args->pairs ? (args->tiles + 1) / 2 : args->tiles;
-    while (at->pair < args->sequences * pairs) {
-        const int sequence = at->pair / pairs, first = at->pair % pairs;
+    while (at->turn < args->all_turns) {
+        const int first = remainder_of(at->turn, args->turns);
         const int last = args->tiles - 1 - first;
-        describe(args, sequence, at->part ? first : last, w);
-        at->part = args->pairs && !at->part && first != last;
+        describe(args, divide(at->turn, args->turns), at->part ? first : last, w);
+        at->part = args->takes_pairs && !at->part && first != last;
         if (!at->part)
-            at->pair += (int)gridDim.x;
+            at->turn += (int)gridDim.x;
         if (w->block_row < w->share.rows)
             return;
     }
