@@ -7,6 +7,19 @@
 
 #include "sm80/tile.cuh"
 
+/* Hides keys of some score tiles, for row r: those from `end` on, which the lane counts from its own
+ * first key. */
+static __device__ __forceinline__ void hide_from(float scores[ROW_GROUPS][SCORE_TILES][4], int r,
+                                                 int first_tile, int tiles, int end)
+{
+#pragma unroll
+    for (int i = 0; i < tiles * 2; i++) {
+        const int tile = first_tile + i / 2;
+        if (tile * 8 + i % 2 >= end)
+            scores[r / 2][tile][r % 2 * 2 + i % 2] = negative_infinity();
+    }
+}
+
 /* Hides the keys outside the limits of each row and those from end_key on; scores start at key
  * first_key. */
 static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_TILES][4],
@@ -19,13 +32,8 @@ static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_
         const int row = row_of(args, first_row + lane_row(r));
         const int lane_key = first_key + lane_id() % 4 * 2;
         const int first = first_key_of(args, share, row) - lane_key;
-        const int end = min(end_key_of(args, share, row), end_key) - lane_key;
-#pragma unroll
-        for (int i = 0; i < SCORE_TILES * 2; i++) {
-            const int key = i / 2 * 8 + i % 2;
-            if (key >= end)
-                scores[r / 2][i / 2][r % 2 * 2 + i % 2] = negative_infinity();
-        }
+        hide_from(scores, r, 0, SCORE_TILES,
+                  min(end_key_of(args, share, row), end_key) - lane_key);
         if (args->window_left < 0)
             continue;
 #pragma unroll

@@ -320,7 +320,8 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
     wgmma_wait(0);
 }
 
-/* Row r sees `end[r]` keys of the tile; all rows of the block see `all`. */
+/* Of row r the lane sees keys up to `end[r]`, from its first key of the tile on; all rows of the
+ * block see `all` keys. */
 static __device__ __forceinline__ void hide_ends(score_sums scores, const int end[LANE_ROWS],
                                                  int all)
 {
@@ -328,11 +329,8 @@ static __device__ __forceinline__ void hide_ends(score_sums scores, const int en
     for (int piece = 0; piece < PIECES; piece++)
         if (all < (piece + 1) * PIECE)
 #pragma unroll
-            for (int i = 0; i < PIECE_TILES * 4; i++) {
-                const int tile = piece * PIECE_TILES + i / 4;
-                if (tile * 8 + lane_id() % 4 * 2 + i % 2 >= end[i % 4 / 2])
-                    scores[0][tile][i % 4] = negative_infinity();
-            }
+            for (int r = 0; r < LANE_ROWS; r++)
+                hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, end[r]);
 }
 
 /* Of a tile in which some rows do not see some keys. */
@@ -347,7 +345,7 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, float lar
         for (int r = 0; r < LANE_ROWS; r++)
             end[r] = (ALL_KEYS ? w->limits.end
                                : end_key_of(args, &w->share, warp_row + lane_row(r))) -
-                     first_key;
+                     first_key - lane_id() % 4 * 2;
         hide_ends(scores, end, w->limits.all_end - first_key);
     } else
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
