@@ -17,7 +17,7 @@ enum {
     DENSE_KEYS_128 = 256, /* of dense problems with more than 64 dims */
     CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
-    FEW_KEYS = 64,    /* features.cuh */
+    FEW_KEYS = 64, /* features.cuh */
 };
 
 typedef struct sm90_plan {
@@ -295,8 +295,7 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     const int64_t tiles = fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
     const int64_t sequences = p->batch * (p->q_heads / packed);
     const int64_t blocks = plan->context->cuda->multiprocessors;
-    const bool pairs =
-        tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
+    const bool pairs = tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
     const int64_t turns = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
     s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
