@@ -43,6 +43,7 @@ typedef struct bench_row {
 typedef struct bench_report {
     fc_context *context;
     fc_direction direction;
+    bool without_lse;
     double seconds;
     cli_roof roof; /* measured after the rows, when the clocks are warm */
     gpu_state before, after;
@@ -78,7 +79,9 @@ static double expected_seconds(const bench_report *report, const fc_attention *p
 static void measure_problem(const bench_report *report, const fc_attention *problem,
                             cli_measurement *measurement)
 {
-    cli_measure(report->context, problem, report->direction, report->seconds, measurement);
+    *measurement = (cli_measurement){
+        .problem = *problem, .direction = report->direction, .without_lse = report->without_lse};
+    cli_measure(report->context, report->seconds, measurement);
     cli_measure_cold(report->context, report->seconds / 2, measurement);
 }
 
@@ -202,7 +205,7 @@ static void print_text(const bench_report *report)
         char text[CLI_PROBLEM_TEXT_BYTES] = "";
         cli_problem_text(&measured->problem, text);
         table_cell(&table, "%s", report->rows[index].name);
-        table_cell(&table, "%s", text);
+        table_cell(&table, "%s%s", text, measured->without_lse ? " without LSE" : "");
         const char *kernel = cli_measured_kernel(measured);
         table_cell(&table, "%s", kernel != NULL ? kernel : "-");
         if (measured->timed)
@@ -260,7 +263,11 @@ int cli_bench(const cli_arguments *arguments)
     if (arguments->shape_count > 1 && arguments->shape_size_given)
         return cli_fail(CLI_USAGE, "several --shape go without --batch, --heads, --q-length and "
                                    "--head-dim: each says these four itself");
+    if (arguments->backward && arguments->without_lse)
+        return cli_fail(CLI_USAGE, "--backward and --without-lse are both given; gradients are "
+                                   "computed from the LSE");
     bench_report *report = cli_allocate(sizeof *report);
+    report->without_lse = arguments->without_lse;
     report->direction = arguments->backward ? FC_BACKWARD : FC_FORWARD;
     report->seconds = arguments->seconds > 0 ? arguments->seconds : default_seconds;
     report->context = cli_open_context(arguments, &arguments->context);

@@ -99,7 +99,8 @@ static void show_device(const cli_device *device, const fc_attention *problem, d
     if (device->context == NULL)
         return;
     cli_progress("  checking and timing...");
-    cli_measure(device->context, problem, FC_FORWARD, seconds, measurement);
+    *measurement = (cli_measurement){.problem = *problem};
+    cli_measure(device->context, seconds, measurement);
     cli_progress("%s", "");
     if (as_text) {
         print_measurement(measurement);

@@ -92,7 +92,8 @@ static bool measure_rung(const cli_arguments *arguments, int index, const char *
         return false;
     snprintf(report->device, sizeof report->device, "%s", fc_context_device(context));
     bool ok = fc_cuda_read_limits(context->cuda, &report->limits) == FC_OK;
-    cli_measure(context, &problem, FC_FORWARD, seconds, &row->measurement);
+    row->measurement = (cli_measurement){.problem = problem};
+    cli_measure(context, seconds, &row->measurement);
     ok = ok && row->measurement.timed && read_facts(context, &problem, &row->facts);
     if (!ok)
         cli_refuse("%s: %s", rung->name,

@@ -40,8 +40,10 @@ static const json_value *rows_of(const json_value *result)
 static void name_row(const json_value *row, char name[200])
 {
     const char *rung = json_text_of(row, "rung", ""), *macro = json_text_of(row, "macro", "");
-    snprintf(name, 200, "%s%s%s%s%s", rung, *macro ? " " : "", macro, *rung ? " " : "",
-             json_text_of(json_member(row, "problem"), "text", "?"));
+    const char *without = json_text_of(row, "without", "");
+    snprintf(name, 200, "%s%s%s%s%s%s%s", rung, *macro ? " " : "", macro, *rung ? " " : "",
+             json_text_of(json_member(row, "problem"), "text", "?"), *without ? " without " : "",
+             without);
 }
 
 /* A median outside the other's middle four fifths is a change; inside it is luck. */

@@ -58,9 +58,17 @@ static fc_status make_part_context(const fc_context *context, const fc_plan *pla
                : status;
 }
 
-static void check(fc_context *context, const fc_plan *plan, cli_measurement *measurement)
+static fc_case case_of(const cli_measurement *measurement, const fc_attention *problem)
 {
     fc_case c;
+    case_from_problem(problem, &c);
+    c.backward = measurement->direction == FC_BACKWARD;
+    c.without_lse = measurement->without_lse;
+    return c;
+}
+
+static void check(fc_context *context, const fc_plan *plan, cli_measurement *measurement)
+{
     fc_context *part_context = NULL;
     measurement->checked_part = is_too_large(&measurement->problem);
     if (measurement->checked_part && make_part_context(context, plan, &part_context) != FC_OK) {
@@ -70,8 +78,7 @@ static void check(fc_context *context, const fc_plan *plan, cli_measurement *mea
     }
     const fc_attention part =
         measurement->checked_part ? part_of(&measurement->problem) : measurement->problem;
-    case_from_problem(&part, &c);
-    c.backward = measurement->direction == FC_BACKWARD;
+    const fc_case c = case_of(measurement, &part);
     check_case(part_context ? part_context : context, &c, &measurement->check);
     snprintf(measurement->reason, sizeof measurement->reason, "%s", measurement->check.reason);
     fc_context_destroy(part_context);
@@ -201,8 +208,7 @@ static int sets_beyond_cache(const fc_context *context, const fc_attention *prob
 static void time_sets(const fc_context *context, const fc_plan *plan, int wanted, double seconds,
                       cli_measurement *measurement)
 {
-    fc_case c;
-    case_from_problem(&measurement->problem, &c);
+    const fc_case c = case_of(measurement, &measurement->problem);
     const lab_memory memory = lab_memory_of(context);
     const size_t bytes = fc_plan_workspace_bytes(plan, FC_FORWARD);
     void *workspace = bytes > 0 ? memory.allocate(memory.user, bytes) : NULL;
@@ -233,10 +239,8 @@ static bool time_whole(const fc_context *context, const fc_plan *plan, double se
                        cli_measurement *measurement)
 {
     const lab_memory memory = lab_memory_of(context);
-    fc_case c;
+    const fc_case c = case_of(measurement, &measurement->problem);
     lab_tensors tensors;
-    case_from_problem(&measurement->problem, &c);
-    c.backward = measurement->direction == FC_BACKWARD;
     if (lab_tensors_create(&c, &memory, &tensors) != FC_OK)
         return false;
     fc_buffers buffers = lab_tensors_buffers(&tensors);
@@ -247,12 +251,10 @@ static bool time_whole(const fc_context *context, const fc_plan *plan, double se
     return ok;
 }
 
-void cli_measure(fc_context *context, const fc_attention *problem, fc_direction direction,
-                 double seconds, cli_measurement *measurement)
+void cli_measure(fc_context *context, double seconds, cli_measurement *measurement)
 {
     fc_plan *plan = NULL;
-    *measurement = (cli_measurement){.problem = *problem, .direction = direction};
-    if (fc_plan_create(context, problem, &plan) != FC_OK) {
+    if (fc_plan_create(context, &measurement->problem, &plan) != FC_OK) {
         measurement->check.outcome = CHECK_REFUSED;
         snprintf(measurement->reason, sizeof measurement->reason, "%s", fc_last_error());
         return;
@@ -316,6 +318,7 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
 {
     cli_problem_json(json, "problem", &measurement->problem);
     json_text(json, "direction", measurement->direction == FC_FORWARD ? "forward" : "backward");
+    json_text(json, "without", measurement->without_lse ? "LSE" : "");
     json_text(json, "kernel", cli_measured_kernel(measurement));
     json_text(json, "check",
               measurement->left_out ? "left out" : cli_outcome_name(measurement->check.outcome));

@@ -9,6 +9,7 @@
 typedef struct cli_measurement {
     fc_attention problem;
     fc_direction direction;
+    bool without_lse; /* which forward calls need not return */
     check_result check;
     bool checked_part; /* the check took a part of it: all would take minutes */
     bool left_out;     /* by the caller: neither checked nor timed */
@@ -18,8 +19,8 @@ typedef struct cli_measurement {
     char reason[1024]; /* why it was not timed */
 } cli_measurement;
 
-void cli_measure(fc_context *context, const fc_attention *problem, fc_direction direction,
-                 double seconds, cli_measurement *measurement);
+/* Of the measurement the first three members are given. */
+void cli_measure(fc_context *context, double seconds, cli_measurement *measurement);
 
 /* Adds the time with cold caches to a forward measurement on a GPU; leaves others alone. */
 void cli_measure_cold(fc_context *context, double seconds, cli_measurement *measurement);

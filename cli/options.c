@@ -147,6 +147,8 @@ const cli_option cli_options[] = {
 
     {"backward", NULL, "the gradients: time their call; of check: only cases that have them",
      CLI_CHECK | CLI_BENCH, cli_set_switch, FIELD(backward)},
+    {"without-lse", NULL, "calls that do not ask for the log-sum-exp of each row", CLI_BENCH,
+     cli_set_switch, FIELD(without_lse)},
 
     /* Timing. */
     {"set", "mission|standard", "which shapes to time when none is given (default standard)",

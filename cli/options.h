@@ -82,6 +82,7 @@ typedef struct cli_arguments {
     double seconds;
 
     int32_t backward;
+    int32_t without_lse;
     const char *filter;
     const char *case_name;
     int64_t most_registers;

@@ -234,6 +234,7 @@ static void write_bench(FILE *file, const report_data *data, const json_value *r
 {
     static const page_column columns[] = {{"shape", "name"},
                                           {"problem", "problem.text"},
+                                          {"without", "without"},
                                           {"kernel", "kernel"},
                                           {"check", "check"},
                                           {"p10, us", "p10_us"},

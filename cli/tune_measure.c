@@ -168,7 +168,8 @@ static int time_here(void *user)
     fc_context *context = open_context(t);
     bool ok = context != NULL;
     if (ok) {
-        cli_measure(context, &t->search->problem, FC_FORWARD, t->seconds, measurement);
+        *measurement = (cli_measurement){.problem = t->search->problem};
+        cli_measure(context, t->seconds, measurement);
         ok = measurement->timed || cli_refuse("%s", measurement->reason);
         ok = ok && give_answer(t, write_times, measurement);
     }

@@ -276,6 +276,15 @@ class BenchTest(CliTest):
         self.assertEqual([row["check"] for row in report["rows"]], ["passed", "passed"])
         self.assertRegex(self.succeed("bench", *words), r"(?s)\n1,2,16,8 +B=1 H=2 .*\n2,4,8,16 +B=2 H=4/2 .*roof:")
 
+    def test_calls_without_lse(self):
+        words = [*SMALL, "--without-lse"]
+        self.assertRegex(self.succeed("bench", *words), r"D=8 f16 without LSE +\w+ +[\d.]+ (us|ms|s) ")
+        for lse, without in ([], ""), (["--without-lse"], "LSE"):
+            (row,) = json.loads(self.succeed("bench", *SMALL, *lse, "--json"))["rows"]
+            self.assertEqual((row["check"], row["without"]), ("passed", without))
+            self.assertGreater(row["p50_us"], 0)
+        self.assertIn("computed from the LSE", self.fail_with(2, "bench", *words, "--backward"))
+
     def test_the_roof_is_measured(self):
         words = ["--shape", "1,2,256,64", "--type", "f32", "--seconds", "0.2"]
         text = self.succeed("bench", *words)

@@ -80,6 +80,15 @@ class LedgerTest(unittest.TestCase):
             self.assertRegex(text, row)
         self.assertNotIn("only", text)
 
+    def test_calls_without_lse_are_other_rows(self):
+        before, after = result(a=(9, 10, 11)), result(a=(7, 8, 9))
+        for content in (before, after):
+            content["rows"].append({**content["rows"][0], "without": "LSE"})
+        after["rows"].pop(0)
+        text = self.succeed(*self.results(before, after))
+        self.assertRegex(text, r"a without LSE +10.00 +8.00 +1.250 +faster")
+        self.assertNotRegex(text, r"a +10.00")
+
     def test_an_experiment_takes_its_numbers_from_the_results(self):
         same, faster, slower = (9, 10, 11), (7, 8, 9), (11, 12, 13)
         for after, verdict in (((faster, same), "kept"), ((same, same), "negative"), ((slower, same), "negative"),
