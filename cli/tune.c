@@ -35,12 +35,6 @@ static void show_progress(const char *what, int done, int count, double started)
 
 /* 2. One round. */
 
-static int compare_times(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* The time that a candidate must not exceed to stay: of those with `round` rounds behind them. */
 static double limit_of(const tune_search *search, int round)
 {
@@ -49,7 +43,7 @@ static double limit_of(const tune_search *search, int round)
     for (int i = 0; i < search->count; i++)
         if (search->candidates[i].outcome == TUNE_TIMED && search->candidates[i].rounds >= round)
             times[count++] = search->candidates[i].p50;
-    qsort(times, (size_t)count, sizeof *times, compare_times);
+    bench_sort(times, (size_t)count);
     int keep = count / rounds[round].divide_by;
     if (keep < rounds[round].at_least)
         keep = rounds[round].at_least;

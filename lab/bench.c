@@ -26,6 +26,11 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+void bench_sort(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+}
+
 /* Between two samples the value is interpolated, so that p50 of an even number is their middle. */
 static double percentile(const double *sorted, size_t count, double fraction)
 {
@@ -63,7 +68,7 @@ static double spread_of_thirds(double *samples, size_t count)
     double fastest = INFINITY, slowest = 0;
     for (size_t third = 0; third < 3; third++) {
         const size_t first = third * count / 3, end = (third + 1) * count / 3;
-        qsort(samples + first, end - first, sizeof *samples, compare_doubles);
+        bench_sort(samples + first, end - first);
         const double median = percentile(samples + first, end - first, 0.5);
         fastest = fmin(fastest, median);
         slowest = fmax(slowest, median);
@@ -74,7 +79,7 @@ static double spread_of_thirds(double *samples, size_t count)
 static void find_percentiles(double *samples, bench_times *times)
 {
     const double spread = spread_of_thirds(samples, times->calls);
-    qsort(samples, times->calls, sizeof *samples, compare_doubles);
+    bench_sort(samples, times->calls);
     times->p10 = percentile(samples, times->calls, 0.1);
     times->p50 = percentile(samples, times->calls, 0.5);
     times->p90 = percentile(samples, times->calls, 0.9);
@@ -141,7 +146,7 @@ fc_status bench_rotation(const fc_plan *plan, const fc_buffers *sets, int count,
     status = fc_cuda_time_graph_of(device, count, call_next, &r, samples, taken);
     if (status != FC_OK)
         return status;
-    qsort(samples, (size_t)taken, sizeof *samples, compare_doubles);
+    bench_sort(samples, (size_t)taken);
     *p50 = percentile(samples, (size_t)taken, 0.5);
     return FC_OK;
 }

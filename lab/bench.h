@@ -48,6 +48,8 @@ double bench_flops(const fc_attention *problem, fc_direction direction);
  * without. */
 double bench_bytes(const fc_attention *problem, fc_direction direction);
 
+void bench_sort(double *values, size_t count); /* the smallest first */
+
 double bench_now(void); /* seconds of a clock that never goes back */
 
 #endif

@@ -233,6 +233,8 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
     p.causal = 1;
     p.q_length = p.kv_length = 4096;
+    assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
+    p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
 }
 
