@@ -76,11 +76,14 @@ static double expected_seconds(const bench_report *report, const fc_attention *p
     return 0;
 }
 
-static void measure_problem(const bench_report *report, const fc_attention *problem,
-                            cli_measurement *measurement)
+static cli_measurement ask_for(const bench_report *report, const fc_attention *problem)
 {
-    *measurement = (cli_measurement){
+    return (cli_measurement){
         .problem = *problem, .direction = report->direction, .without_lse = report->without_lse};
+}
+
+static void measure_problem(const bench_report *report, cli_measurement *measurement)
+{
     cli_measure(report->context, report->seconds, measurement);
     cli_measure_cold(report->context, report->seconds / 2, measurement);
 }
@@ -93,11 +96,12 @@ static void measure_shape(const cli_arguments *arguments, const bench_shape *sha
     fc_attention problem = shape_problem(arguments, shape);
     double expected = expected_seconds(report, &problem);
     row->name = shape->name;
+    row->measurement = ask_for(report, &problem);
     cli_progress("%s: checking and timing...", shape->name);
     if (shape->is_mission || expected <= report->seconds) {
-        measure_problem(report, &problem, &row->measurement);
+        measure_problem(report, &row->measurement);
     } else {
-        row->measurement = (cli_measurement){.problem = problem, .left_out = true};
+        row->measurement.left_out = true;
         snprintf(row->measurement.reason, sizeof row->measurement.reason,
                  "a call would take about %s; allow it with --seconds",
                  cli_duration(expected, expected_text));
@@ -110,8 +114,9 @@ static void measure_given(const cli_arguments *arguments, const char *name, benc
     const fc_attention problem = cli_problem(arguments);
     bench_row *row = &report->rows[report->count++];
     row->name = name;
+    row->measurement = ask_for(report, &problem);
     cli_progress("%s: checking and timing...", name);
-    measure_problem(report, &problem, &row->measurement);
+    measure_problem(report, &row->measurement);
 }
 
 /* Of several shapes each has its own four sizes; whatever else was said holds for all. */

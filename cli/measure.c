@@ -327,6 +327,8 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_number(json, "tolerance",
                 measurement->direction == FC_FORWARD ? measurement->check.tolerance
                                                      : measurement->check.gradient_tolerance);
+    if (measurement->check.lse_tolerance > 0)
+        json_number(json, "lse_error", measurement->check.lse_error);
     json_text(json, "reason", measurement->reason);
     if (!measurement->timed)
         return;

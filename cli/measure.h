@@ -9,7 +9,7 @@
 typedef struct cli_measurement {
     fc_attention problem;
     fc_direction direction;
-    bool without_lse; /* which forward calls need not return */
+    bool without_lse; /* the calls do not ask for it */
     check_result check;
     bool checked_part; /* the check took a part of it: all would take minutes */
     bool left_out;     /* by the caller: neither checked nor timed */

@@ -282,6 +282,7 @@ class BenchTest(CliTest):
         for lse, without in ([], ""), (["--without-lse"], "LSE"):
             (row,) = json.loads(self.succeed("bench", *SMALL, *lse, "--json"))["rows"]
             self.assertEqual((row["check"], row["without"]), ("passed", without))
+            self.assertEqual("lse_error" in row, not without)
             self.assertGreater(row["p50_us"], 0)
         self.assertIn("computed from the LSE", self.fail_with(2, "bench", *words, "--backward"))
 

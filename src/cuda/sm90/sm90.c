@@ -296,14 +296,14 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     const int64_t sequences = p->batch * (p->q_heads / packed);
     const int64_t blocks = plan->context->cuda->multiprocessors;
     const bool pairs = tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
-    const int64_t turns = pairs ? fc_divide_up(tiles, 2) : tiles;
+    const int64_t parcels = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
     s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
     s->args.tiles = (int)tiles;
     s->args.takes_pairs = pairs;
-    s->args.turns = fc_cuda_divisor(turns);
+    s->args.parcels = fc_cuda_divisor(parcels);
     s->args.head_groups = fc_cuda_divisor(p->q_heads / packed);
-    s->args.all_turns = (int)(turns * sequences);
+    s->args.all_parcels = (int)(parcels * sequences);
     s->grid[0] = tiles * sequences < blocks ? tiles * sequences : blocks;
     s->grid[1] = s->grid[2] = 1;
 }

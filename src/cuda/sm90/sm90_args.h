@@ -15,9 +15,9 @@ typedef struct sm90_args {
     /* The order of prefill.cu's work. */
     int tiles;                /* of the longest sequence's packed rows */
     int takes_pairs;          /* 1: a block takes two tiles in turn */
-    fast_divisor turns;       /* pairs of tiles of a sequence, or else tiles */
+    fast_divisor parcels;     /* pairs of tiles of a sequence, or else tiles */
     fast_divisor head_groups; /* query heads, or groups of those that share a tile */
-    int all_turns;            /* of all sequences */
+    int all_parcels;          /* of all sequences */
 } sm90_args;
 
 #endif

@@ -123,8 +123,8 @@ static __device__ __forceinline__ void describe(const sm90_args *args, int seque
 
 /* How far a block has come. */
 typedef struct progress {
-    int turn; /* of all sequences */
-    int part; /* 1: the second tile of the pair */
+    int parcel; /* of all sequences */
+    int part;   /* 1: the second tile of the pair */
 } progress;
 
 /* The block's next work. Blocks that work at the same time work on the same sequences, whose keys and
@@ -133,13 +133,13 @@ typedef struct progress {
  * second, and so on: as many keys for every block. */
 static __device__ __forceinline__ void find_work(const sm90_args *args, progress *at, work *w)
 {
-    while (at->turn < args->all_turns) {
-        const int first = remainder_of(at->turn, args->turns);
+    while (at->parcel < args->all_parcels) {
+        const int first = remainder_of(at->parcel, args->parcels);
         const int last = args->tiles - 1 - first;
-        describe(args, divide(at->turn, args->turns), at->part ? first : last, w);
+        describe(args, divide(at->parcel, args->parcels), at->part ? first : last, w);
         at->part = args->takes_pairs && !at->part && first != last;
         if (!at->part)
-            at->turn += (int)gridDim.x;
+            at->parcel += (int)gridDim.x;
         if (w->block_row < w->share.rows)
             return;
     }
