@@ -107,6 +107,17 @@ float emu_exp2(float x)
     return flush_subnormal(exp2f(flush_subnormal(x)));
 }
 
+/* lg2.approx.ftz and rcp.approx.ftz. */
+float emu_log2(float x)
+{
+    return flush_subnormal(log2f(flush_subnormal(x)));
+}
+
+float emu_reciprocal(float x)
+{
+    return flush_subnormal(1 / flush_subnormal(x));
+}
+
 float emu_f16_to_f32(unsigned short bits)
 {
     return emu_widen_f16(bits);

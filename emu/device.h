@@ -120,6 +120,8 @@ EMU_API void emu_let_next_start(void);
 
 /* Arithmetic that the CPU lacks or that is counted. */
 EMU_API float emu_exp2(float x);
+EMU_API float emu_log2(float x);
+EMU_API float emu_reciprocal(float x);
 EMU_API float emu_f16_to_f32(unsigned short bits);
 EMU_API unsigned short emu_f32_to_f16(float value);
 EMU_API unsigned short emu_f32_to_bf16(float value);

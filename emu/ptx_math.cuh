@@ -17,6 +17,16 @@ static __device__ __forceinline__ float exp2_approx(float x)
     return emu_exp2(x);
 }
 
+static __device__ __forceinline__ float log2_approx(float x)
+{
+    return emu_log2(x);
+}
+
+static __device__ __forceinline__ float reciprocal_approx(float x)
+{
+    return emu_reciprocal(x);
+}
+
 static __device__ __forceinline__ float f16_to_f32(f16 bits)
 {
     return emu_f16_to_f32(bits);

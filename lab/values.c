@@ -88,6 +88,14 @@ static double extreme_value(const lab_tensors *t, lab_tensor tensor, double nois
     return sign * a + noise / 16;
 }
 
+/* The last dim alone makes key j's logit j · scale. It is added last: sums before it stay small. */
+static double rising_value(const lab_tensors *t, lab_tensor tensor, lab_place place, double noise)
+{
+    if (place.dim + 1 < t->problem.head_dim)
+        return noise;
+    return tensor == LAB_K ? (double)place.row / 2 : 2;
+}
+
 static double value_of(const lab_tensors *t, lab_tensor tensor, lab_place place, uint64_t hash)
 {
     const double noise = normal(hash);
@@ -99,6 +107,7 @@ static double value_of(const lab_tensors *t, lab_tensor tensor, lab_place place,
     case CASE_HUGE: return scores ? 50 * noise : noise;
     case CASE_LOW:
     case CASE_HIGH: return scores ? extreme_value(t, tensor, noise) : noise;
+    case CASE_RISING: return scores ? rising_value(t, tensor, place, noise) : noise;
     case CASE_SUBNORMAL: return noise / 4 * smallest_normal(t->buffer[tensor].type);
     case CASE_CONSTANT: return 0.5;
     case CASE_ONE_HOT:

@@ -15,6 +15,7 @@ typedef enum case_values {
     CASE_HUGE,   /* logits up to about ±1e4 */
     CASE_LOW,    /* every logit near -120: exp underflows in FP32 unless the maximum is taken off */
     CASE_HIGH,   /* every logit near +120: exp overflows likewise */
+    CASE_RISING, /* logits rise along the keys, until the last leave the first far behind */
     CASE_SUBNORMAL, /* q, k and v below the smallest normal number of their type */
     CASE_CONSTANT,  /* all elements equal */
     CASE_ONE_HOT,   /* unit vectors: each row picks the keys with its own */

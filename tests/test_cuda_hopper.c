@@ -210,7 +210,7 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
     }
 }
 
-/* On 58 multiprocessors 32 sequences of 8 heads fill 14 rounds of wide tiles well, 8 not 4. */
+/* On 58 multiprocessors 32 sequences of 8 heads fill 9 rounds of tall tiles well, 8 not 3. */
 static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
 {
     (void)state;
@@ -226,16 +226,17 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.kv_length = 1024;
-    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_tall_f16", &p, somewhere());
+    p.causal = 1;
+    assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
     p = mission();
-    p.batch = 4;
-    p.q_length = p.kv_length = 2304;
+    p.batch = 32;
+    p.q_length = p.kv_length = 384;
     assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
     p.causal = 1;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.q_length = p.kv_length = 4096;
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
-    p.batch_invariant = 1;
-    assert_runs("sm90_prefill_d64_wide_f16", &p, somewhere());
 }
 
 static void test_hopper_takes_pages_of_whole_boxes(void **state)

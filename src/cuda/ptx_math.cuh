@@ -20,6 +20,22 @@ static __device__ __forceinline__ float exp2_approx(float x)
     return power;
 }
 
+/* log2 x within 2^-22, or within 2 ulp; -inf for 0. */
+static __device__ __forceinline__ float log2_approx(float x)
+{
+    float logarithm;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(x));
+    return logarithm;
+}
+
+/* 1/x within 1 ulp; infinite for 0. */
+static __device__ __forceinline__ float reciprocal_approx(float x)
+{
+    float reciprocal;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
+    return reciprocal;
+}
+
 static __device__ __forceinline__ float f16_to_f32(f16 bits)
 {
     float value;

@@ -26,7 +26,7 @@ static __device__ __forceinline__ row_end finish_row(const attention_args *args,
         factor *= correction;
         max_log2 = new_max;
     }
-    end.factor = sum == 0.0f ? 0.0f : __fdividef(factor, sum);
+    end.factor = sum == 0.0f ? 0.0f : factor * reciprocal_approx(sum);
     end.max_log2 = max_log2;
     end.sum = sum;
     return end;
@@ -35,7 +35,7 @@ static __device__ __forceinline__ row_end finish_row(const attention_args *args,
 /* -inf for a row that saw nothing. */
 static __device__ __forceinline__ float lse_log2_of(row_end end)
 {
-    return end.max_log2 + log2f(end.sum);
+    return end.max_log2 + log2_approx(end.sum);
 }
 
 static __device__ __forceinline__ void store_lse(const attention_args *args,

@@ -24,11 +24,16 @@
 #define STEP_SCORES (8 * ROW_GROUPS) /* that a lane has of 16 keys */
 #define TILE_SCORES (ROW_GROUPS * SCORE_TILES * 4)
 
-/* Maximum (of scores in base 2), and this lane's part of the sum. */
+/* What exponents are relative to: the largest score so far, in base 2, or up to MAX_GROWTH less; and
+ * this lane's part of the sum. */
 typedef struct softmax_state {
     float max[LANE_ROWS];
     float sum[LANE_ROWS];
 } softmax_state;
+
+/* Weights may grow to 2^8 before everything summed so far is made smaller: they keep all their bits,
+ * and after a row's first keys that hardly ever happens. */
+#define MAX_GROWTH 8.0f
 
 static __device__ __forceinline__ int lane_row(int r)
 {
@@ -86,27 +91,46 @@ static __device__ __forceinline__ float lane_maximum(
     return before;
 }
 
-/* Row r's maximum so far, agreed on by the four lanes that share the row. */
-static __device__ __forceinline__ float raise_maximum(
-    const float scores[ROW_GROUPS][SCORE_TILES][4], int r, float before, float scale_log2)
+/* Whether scores of some row outgrew what its exponents are relative to, agreed on by all lanes. Then
+ * new_max is what they are relative to from now on. Each row goes by its own scores alone. */
+static __device__ __forceinline__ int outgrow_maximum(
+    const float scores[ROW_GROUPS][SCORE_TILES][4], const softmax_state *softmax,
+    float new_max[LANE_ROWS], float scale_log2)
 {
-    const float largest = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
-    return fmaxf(before, quad_max(largest) * scale_log2);
+    int outgrown = 0;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        new_max[r] =
+            lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity()) * scale_log2;
+        outgrown |= new_max[r] > softmax->max[r] + MAX_GROWTH;
+    }
+    if (!__any_sync(ALL_LANES, outgrown))
+        return 0;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const float largest = quad_max(new_max[r]);
+        new_max[r] = largest > softmax->max[r] + MAX_GROWTH ? largest : softmax->max[r];
+    }
+    return 1;
 }
 
-/* Where a row's maximum moved, what was summed before, if anything, shrinks. base[r] is what exponents
- * are taken relative to: 0 for a row that has seen nothing, because -inf - -inf would be NaN. */
+/* What exponents of a row are taken relative to: 0 where it has seen nothing, because -inf - -inf
+ * would be NaN. */
+static __device__ __forceinline__ float exponent_base(float max)
+{
+    return max == negative_infinity() ? 0.0f : max;
+}
+
+/* Where a row's maximum moved, what was summed before, if anything, shrinks. */
 static __device__ __forceinline__ void move_to_maximum(const float new_max[LANE_ROWS],
                                                        float out[ROW_GROUPS][OUT_TILES][4],
-                                                       softmax_state *softmax,
-                                                       float base[LANE_ROWS])
+                                                       softmax_state *softmax)
 {
     float correction[LANE_ROWS];
     int moved = 0;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        base[r] = new_max[r] == negative_infinity() ? 0.0f : new_max[r];
-        correction[r] = exp2_approx(softmax->max[r] - base[r]);
+        correction[r] = exp2_approx(softmax->max[r] - exponent_base(new_max[r]));
         moved |= new_max[r] != softmax->max[r] && softmax->max[r] != negative_infinity();
         softmax->max[r] = new_max[r];
     }
@@ -129,10 +153,11 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
                                                     float scale_log2)
 {
     float new_max[LANE_ROWS];
+    if (outgrow_maximum(scores, softmax, new_max, scale_log2))
+        move_to_maximum(new_max, out, softmax);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
-        new_max[r] = raise_maximum(scores, r, softmax->max[r], scale_log2);
-    move_to_maximum(new_max, out, softmax, base);
+        base[r] = exponent_base(softmax->max[r]);
 }
 
 /* Scores number first … end - 1 of a lane, 16 keys after 16 keys, become weights. */

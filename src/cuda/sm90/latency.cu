@@ -371,7 +371,10 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
-    move_to_maximum(largest, out, softmax, base);
+    move_to_maximum(largest, out, softmax);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        base[r] = exponent_base(largest[r]);
     if (count_rest)
         add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KEYS_OF_FEW, 1);
     else
@@ -427,7 +430,7 @@ static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, flo
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const float largest = fmaxf(softmax->max[r], their_max[r]);
-        const float base = largest == negative_infinity() ? 0.0f : largest;
+        const float base = exponent_base(largest);
         mine[r] = exp2_approx(softmax->max[r] - base);
         theirs[r] = exp2_approx(their_max[r] - base);
         /* Whichever block computes it, the lower rank's part comes first: the same bits. */

@@ -53,6 +53,9 @@
 /* The work of a tile is read until its rows are stored, when the scores of the next may be done with,
  * the queries after those on their way to one warpgroup, and the work after the next found. */
 #define WORKS (QUERY_BUFFERS + 5)
+/* Whether the first scores of the next rows are computed while these end. With one place for queries
+ * they would be waited for, and the end with them. */
+#define CHAINS (QUERY_BUFFERS > 1)
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
@@ -218,23 +221,6 @@ static __device__ __forceinline__ void cap_and_hide(score_sums scores, const att
                   rows->w->share.kv_rows);
 }
 
-/* The scores of a tile of keys become weights, not rounded yet. Returns whether a maximum moved. */
-static __device__ __forceinline__ int weigh(score_sums scores, const attention_args *args,
-                                            const rows_in_hand *rows, int tile,
-                                            shared_tiles *shared, softmax_state *softmax,
-                                            float correction[LANE_ROWS])
-{
-    const float scale_log2 = scale_of_scores(args);
-    float base[LANE_ROWS];
-    if (tile + 1 == rows->keys.end_tile)
-        release_queries(shared, rows->w);
-    cap_and_hide(scores, args, rows, tile);
-    const int moved = next_maximum(scores, softmax, base, correction, scale_log2);
-    shrink_sums(softmax, correction);
-    exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
-    return __any_sync(ALL_LANES, moved);
-}
-
 /* Rows that see few keys: the values of a tile of keys times the rounded weights, which then become
  * what rounding took from them. */
 static __device__ __forceinline__ void count_rounded(score_sums scores, weight_steps weights,
@@ -248,20 +234,76 @@ static __device__ __forceinline__ void count_rounded(score_sums scores, weight_s
     round_weights(weights, scores);
 }
 
+/* What is to be done with the scores of a tile of keys before they are weighed. */
+static __device__ __forceinline__ void prepare(score_sums scores, const attention_args *args,
+                                               const rows_in_hand *rows, int tile,
+                                               shared_tiles *shared)
+{
+    if (tile + 1 == rows->keys.end_tile)
+        release_queries(shared, rows->w);
+    cap_and_hide(scores, args, rows, tile);
+}
+
+/* Scores of the first tile of keys of some rows become weights, not rounded yet. */
+static __device__ __forceinline__ void weigh_first(score_sums scores, const attention_args *args,
+                                                   softmax_state *softmax)
+{
+    const int raise[LANE_ROWS] = {1, 1};
+    float correction[LANE_ROWS];
+    forget(softmax);
+    raise_maximum(scores, softmax, raise, correction, scale_of_scores(args));
+    weigh(scores, softmax, scale_of_scores(args));
+}
+
+/* Rounded weights of a later tile of keys, relative to what those before were relative to, without
+ * looking for the largest score. Rows for which they come out too large, or which had seen no key
+ * (then they are infinite, or NaN), are relative to their largest score from now on, and what was
+ * summed before shrinks. Where rounding counts, scores become weights too. */
+static __device__ __forceinline__ void weigh_next(score_sums scores, weight_steps weights,
+                                                  const attention_args *args,
+                                                  const rows_in_hand *rows, softmax_state *softmax,
+                                                  out_sums out)
+{
+    const float scale_log2 = scale_of_scores(args);
+    float base[LANE_ROWS] = {softmax->max[0], softmax->max[1]}, sum[LANE_ROWS];
+#pragma unroll 1
+    for (int again = 0;; again = 1) {
+        sum[0] = sum[1] = 0.0f;
+#pragma unroll
+        for (int step = 0; step < KV_TILE / 16; step++)
+            weigh_step(scores, weights[step], base, sum, scale_log2, step);
+        const int fits = sum[0] <= MOST_WEIGHT && sum[1] <= MOST_WEIGHT;
+        if (again || __all_sync(ALL_LANES, fits))
+            break;
+        const int too_large[LANE_ROWS] = {are_too_large(sum[0]), are_too_large(sum[1])};
+        float correction[LANE_ROWS];
+        raise_maximum(scores, softmax, too_large, correction, scale_log2);
+        find_base(softmax, base);
+        shrink_out(out, correction);
+    }
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        softmax->sum[r] += sum[r];
+    if (rows->keys.counts_rest) {
+        softmax_state counted = *softmax;
+        weigh(scores, &counted, scale_log2);
+    }
+}
+
 /* The weights of the first tile of keys, with nothing to multiply meanwhile. */
 static __device__ __forceinline__ void begin(score_sums scores, weight_steps weights,
                                              const attention_args *args, const rows_in_hand *rows,
                                              shared_tiles *shared, softmax_state *softmax,
                                              const position *keys)
 {
-    float correction[LANE_ROWS];
     mbarrier_wait(&shared->k_full[keys->place], keys->parity);
     wait_for_turn();
     start_scores(scores, queries_at(shared, rows->queries), keys_at(shared, keys->place));
     pass_turn();
     wgmma_wait(0);
     release(&shared->k_empty[keys->place]);
-    weigh(scores, args, rows, rows->keys.first_tile, shared, softmax, correction);
+    prepare(scores, args, rows, rows->keys.first_tile, shared);
+    weigh_first(scores, args, softmax);
     round_weights(weights, scores);
 }
 
@@ -294,19 +336,20 @@ static __device__ __forceinline__ int start_both(score_sums scores, weight_steps
     return v_stage;
 }
 
-/* The softmax of those scores, while the values are multiplied. */
-static __device__ __forceinline__ int end_both(score_sums scores, const attention_args *args,
-                                               const rows_in_hand *rows, int tile,
-                                               shared_tiles *shared, softmax_state *softmax,
-                                               float correction[LANE_ROWS], int k_stage,
-                                               int v_stage)
+/* Until those scores are there, and the values. */
+static __device__ __forceinline__ void end_scores(score_sums scores, const attention_args *args,
+                                                  const rows_in_hand *rows, int tile,
+                                                  shared_tiles *shared, int stage)
 {
     wgmma_wait(1);
-    release(&shared->k_empty[k_stage]);
-    const int moved = weigh(scores, args, rows, tile, shared, softmax, correction);
+    release(&shared->k_empty[stage]);
+    prepare(scores, args, rows, tile, shared);
+}
+
+static __device__ __forceinline__ void end_values(shared_tiles *shared, int stage)
+{
     wgmma_wait(0);
-    release(&shared->v_empty[v_stage]);
-    return moved;
+    release(&shared->v_empty[stage]);
 }
 
 /* Tiles of keys that rows of other warpgroups see, but none of this one's. */
@@ -341,7 +384,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
                                                         reader *at)
 {
     const attention_args *a = &args->attention;
-    float correction[LANE_ROWS], factor[LANE_ROWS];
+    float factor[LANE_ROWS];
     score_sums scores;
     weight_steps weights;
     out_sums out = {};
@@ -350,7 +393,6 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     const work *next;
     int skips;
 
-    forget(&softmax);
     if (SKIPS)
         skip_tiles(first, shared, at, first->first_tile, rows.keys.first_tile);
     begin(scores, weights, a, &rows, shared, &softmax, &at->keys);
@@ -361,10 +403,9 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
             if (rows.keys.counts_rest)
                 count_rounded(scores, weights, out, shared, &at->keys);
             const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
-            if (end_both(scores, a, &rows, tile, shared, &softmax, correction, at->keys.place,
-                         v_stage))
-                shrink_out(out, correction);
-            round_weights(weights, scores);
+            end_scores(scores, a, &rows, tile, shared, at->keys.place);
+            end_values(shared, v_stage);
+            weigh_next(scores, weights, a, &rows, &softmax, out);
         }
         mbarrier_wait(&shared->v_full[at->keys.place], at->keys.parity);
         skips = SKIPS && rows.keys.end_tile < rows.w->end_tile;
@@ -372,7 +413,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
             clear_values(rows.w, shared->v[at->keys.place]);
         if (rows.keys.counts_rest)
             count_rounded(scores, weights, out, shared, &at->keys);
-        if (skips)
+        if (skips || !CHAINS)
             break;
         next = await_work(shared, at);
         if (!begins_early(next))
@@ -381,9 +422,9 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         rows = take_in_hand(next);
         const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
         finish_softmax(a, ended, &softmax, factor);
-        forget(&softmax);
-        end_both(scores, a, &rows, rows.keys.first_tile, shared, &softmax, correction,
-                 at->keys.place, v_stage);
+        end_scores(scores, a, &rows, rows.keys.first_tile, shared, at->keys.place);
+        weigh_first(scores, a, &softmax);
+        end_values(shared, v_stage);
         store(args, ended, shared->out[warp_id() - 4], out, factor);
         clear_out(out);
         round_weights(weights, scores);
@@ -394,10 +435,10 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     release(&shared->v_empty[at->keys.place]);
     advance(&at->keys, STAGES);
     store(args, rows.w, shared->out[warp_id() - 4], out, factor);
-    if (skips) {
+    if (skips)
         skip_tiles(rows.w, shared, at, rows.keys.end_tile, rows.w->end_tile);
+    if (skips || !CHAINS)
         next = await_work(shared, at);
-    }
     return next;
 }
 
@@ -418,7 +459,8 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
 #pragma unroll 1
     for (int tile = w->first_tile; tile < w->end_tile; tile++) {
         const int stage = at->keys.place;
-        float base[LANE_ROWS], correction[LANE_ROWS];
+        const int raise[LANE_ROWS] = {1, 1};
+        float correction[LANE_ROWS];
         score_sums scores;
         weight_steps weights, rest;
         mbarrier_wait(&shared->k_full[stage], at->keys.parity);
@@ -427,10 +469,9 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
         release(&shared->k_empty[stage]);
         shape_scores(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
         hide_keys(scores, a, &w->share, warp_row, tile * KV_TILE, w->share.kv_rows);
-        next_maximum(scores, &softmax, base, correction, scale_log2);
-        shrink_sums(&softmax, correction);
+        raise_maximum(scores, &softmax, raise, correction, scale_log2);
         shrink_out(out, correction);
-        exponentiate(scores, &softmax, base, scale_log2, 0, TILE_SCORES);
+        weigh(scores, &softmax, scale_log2);
         if (a->more.dropout_threshold)
             drop_weights(scores, a, &w->share, warp_row, tile * KV_TILE);
         mbarrier_wait(&shared->v_full[stage], at->keys.parity);

@@ -236,23 +236,21 @@ static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int
     return fc_divide_up(tiles, context->cuda->multiprocessors) * cost;
 }
 
-/* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, the middle
- * ones the least, unless the last round of them leaves too many multiprocessors idle. Where rows
- * see different keys, the largest have a variant of their own. No sequence may decide about the
- * bits of others. */
+/* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, unless the
+ * last one of a sequence, or the last round of them, is mostly empty. Where rows see different keys,
+ * the largest have a variant of their own. No sequence may decide about the bits of others. */
 static const char *prefill_variant_64(const fc_context *context, const fc_attention *p)
 {
-    enum { COST = 128, WIDE_COST = 166, TALL_COST = 236 };
+    enum { COST = 128, WIDE_COST = 170, TALL_COST = 221 };
+    const char *tall = has_limits(p) ? "d64_tall_limits" : "d64_tall";
     if (p->batch_invariant)
-        return !p->packed_kv && p->kv_length >= (has_limits(p) ? 4096 : 1024) ? "d64_wide" : "d64";
+        return !p->packed_kv && p->kv_length >= 1024 ? tall : "d64";
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
-    if (has_limits(p))
-        return tall_cost < cost ? "d64_tall_limits" : "d64";
     const int64_t wide_cost = rounds_cost(context, p, 192, WIDE_COST);
-    if (tall_cost < cost && tall_cost < wide_cost)
-        return "d64_tall";
-    return wide_cost < cost ? "d64_wide" : "d64";
+    if (tall_cost < cost && (has_limits(p) || tall_cost < wide_cost))
+        return tall;
+    return !has_limits(p) && wide_cost < cost ? "d64_wide" : "d64";
 }
 
 /* The dims and the tile of a variant of prefill.cu; of dims from 129 to 192 there is none with

@@ -19,30 +19,74 @@ static __device__ __forceinline__ void forget(softmax_state *softmax)
     }
 }
 
-/* The rows' new maxima, and what was summed before is to be multiplied by; 1 if that is not 1 for
- * some row of the lane. */
-static __device__ __forceinline__ int next_maximum(const score_sums scores, softmax_state *softmax,
-                                                   float base[LANE_ROWS],
-                                                   float correction[LANE_ROWS], float scale_log2)
+static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
 {
-    int moved = 0;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const float new_max = raise_maximum(scores, r, softmax->max[r], scale_log2);
-        base[r] = new_max == negative_infinity() ? 0.0f : new_max;
-        correction[r] = exp2_approx(softmax->max[r] - base[r]);
-        moved |= new_max != softmax->max[r];
-        softmax->max[r] = new_max;
+    for (int i = 0; i < KV_TILE / 4; i++) {
+        const float *pair = &scores[0][i / 2][i % 2 * 2];
+        weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
     }
-    return moved;
 }
 
-static __device__ __forceinline__ void shrink_sums(softmax_state *softmax,
-                                                   const float correction[LANE_ROWS])
+/* Exponents of the rows that `raise` names are from now on relative to the largest scores so far. What
+ * was summed before is to be multiplied by correction; the sums of weights are. */
+static __device__ __forceinline__ void raise_maximum(const score_sums scores,
+                                                     softmax_state *softmax,
+                                                     const int raise[LANE_ROWS],
+                                                     float correction[LANE_ROWS],
+                                                     float scale_log2)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const float largest = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
+        const float raised = fmaxf(softmax->max[r], quad_max(largest) * scale_log2);
+        const float max = raise[r] ? raised : softmax->max[r];
+        correction[r] = exp2_approx(softmax->max[r] - exponent_base(max));
+        softmax->sum[r] *= correction[r];
+        softmax->max[r] = max;
+    }
+}
+
+static __device__ __forceinline__ void find_base(const softmax_state *softmax,
+                                                 float base[LANE_ROWS])
 {
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
-        softmax->sum[r] *= correction[r];
+        base[r] = exponent_base(softmax->max[r]);
+}
+
+/* Scores become weights, not rounded yet. */
+static __device__ __forceinline__ void weigh(score_sums scores, softmax_state *softmax,
+                                             float scale_log2)
+{
+    float base[LANE_ROWS];
+    find_base(softmax, base);
+    exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
+}
+
+/* Rounded weights of 16 keys, relative to base; sum grows by them. */
+static __device__ __forceinline__ void weigh_step(const score_sums scores, unsigned weights[4],
+                                                  const float base[LANE_ROWS],
+                                                  float sum[LANE_ROWS], float scale_log2, int step)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int r = i % 2;
+        const float *pair = &scores[0][step * 2 + i / 2][r * 2];
+        const float low = exp2_approx(fmaf(pair[0], scale_log2, -base[r]));
+        const float high = exp2_approx(fmaf(pair[1], scale_log2, -base[r]));
+        sum[r] = sum[r] + low + high;
+        weights[i] = pack_elements(low, high);
+    }
+}
+
+/* What a lane's weights of a row and a tile of keys may sum up to: f16 holds each of them then. */
+#define MOST_WEIGHT 32768.0f
+
+/* Whether a row's weights of a tile of keys are, agreed on by the lanes that share the row; NaN too. */
+static __device__ __forceinline__ int are_too_large(float sum)
+{
+    return quad_max(sum <= MOST_WEIGHT ? 0.0f : 1.0f) > 0.0f;
 }
 
 static __device__ __forceinline__ void shrink_out(out_sums out, const float correction[LANE_ROWS])
@@ -61,15 +105,6 @@ static __device__ __forceinline__ void clear_out(out_sums out)
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out[0][n][i] = 0.0f;
-}
-
-static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
-{
-#pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
-        const float *pair = &scores[0][i / 2][i % 2 * 2];
-        weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
-    }
 }
 
 /* What rounding took away. */
