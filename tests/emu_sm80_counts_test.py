@@ -20,11 +20,15 @@ class Expected(Counts):
     barriers: int = 0
 
     def add_tile(self, shape, rows, tile_keys, few_keys):
-        """Scores, softmax and weighted values of a tile of rows and keys, padding included. Each of
-        the four lanes of a row has a correction of its own."""
+        """Scores, softmax and weighted values of a tile of rows and keys, padding included."""
         values = products(rows, shape.dim, tile_keys)
         self.mma += products(rows, tile_keys, shape.dim) + values * (2 if few_keys else 1)
-        self.exp2 += rows * (tile_keys + 4)
+        self.exp2 += rows * tile_keys
+
+    def add_first_maximum(self, rows, warps):
+        """A correction of each of the four lanes that a row has in a warp; later scores do not outgrow
+        the first ones by so much that there were another."""
+        self.exp2 += rows * 4 * warps
 
     def add_rows_and_keys(self, shape, rows, keys):
         """Q, K and V are read once, the output and its log-sum-exp written once."""
@@ -41,6 +45,7 @@ def prefill(shape):
         for boundary, few in tiles_of_a_block(shape, first_row, rows, tile_keys):
             expected.add_tile(shape, rows, tile_keys, few)
             expected.barriers += 4 * (2 if boundary else 1)
+        expected.add_first_maximum(rows, 1)
         keys = up(shape.end_key(first_row + block_rows - 1), tile_keys) * tile_keys
         expected.add_rows_and_keys(shape, block_rows, min(keys, shape.keys))
         expected.global_write_sectors += up(block_rows * 4, SECTOR)
@@ -53,8 +58,10 @@ def latency(shape):
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
         block_rows = min(rows, shape.rows - first_row)
-        for _, few in tiles_of_a_block(shape, first_row, rows, tile_keys):
+        tiles = list(tiles_of_a_block(shape, first_row, rows, tile_keys))
+        for _, few in tiles:
             expected.add_tile(shape, rows, tile_keys, few)
+        expected.add_first_maximum(rows, min(4, len(tiles)))
         # Before Q is read, and before and after the warps' results lie in shared memory; a row's
         # eight threads then weigh four warps each.
         expected.barriers += 4 * 3

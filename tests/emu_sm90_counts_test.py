@@ -18,37 +18,41 @@ class Expected(Counts):
     bulk_copies: int = 0
 
     def add_tiles(self, shape, rows, tile_keys, first_row):
-        """Of the keys that some of the rows see; their number. Where one sees few, what rounding
-        took from the weights is multiplied too. Each of a row's four lanes has a correction of its
-        own."""
+        """Of the keys that some of the rows see; their number, and whether one sees few: then what
+        rounding took from the weights is multiplied too."""
         last_row = min(first_row + rows, shape.rows) - 1
         tiles = up(shape.end_key(last_row), tile_keys)
         few = shape.end_key(first_row) < FEW_KEYS
         self.wgmma_products += tiles * rows * tile_keys * shape.dim * (3 if few else 2)
-        self.exp2 += tiles * rows * (tile_keys + 4)
-        return tiles
+        self.exp2 += tiles * rows * tile_keys
+        return tiles, few
 
 
 def prefill(shape):
-    """Two warpgroups of 64 rows; everything comes and goes in boxes, but for the log-sum-exp."""
+    """Two warpgroups of 64 rows; everything comes and goes in boxes, but for the log-sum-exp. The largest
+    score is looked for in the first tile of keys alone, with a correction of each of a row's four lanes;
+    of later tiles, where rounding counts, weights that are not rounded are computed for themselves."""
     rows, tile_keys = 128, 64 if shape.dim == 256 else 128
     panels = shape.dim // PANEL_DIMS
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
-        tiles = expected.add_tiles(shape, rows, tile_keys, first_row)
+        tiles, few = expected.add_tiles(shape, rows, tile_keys, first_row)
+        expected.exp2 += rows * 4 + (rows * tile_keys * (tiles - 1) if few else 0)
         expected.bulk_copies += (rows // 64 + 2 * tiles + rows // 16) * panels
         expected.global_write_sectors += up(min(rows, shape.rows - first_row), LSE_ROWS)
     return of_heads(expected, shape.heads)
 
 
 def latency(shape):
-    """A warpgroup of 64 rows that takes its keys in boxes of 64."""
+    """A warpgroup of 64 rows that takes its keys in boxes of 64; a correction of each of a row's four
+    lanes in every tile of them."""
     rows, panels = 64, shape.dim // PANEL_DIMS
     tile_keys = 64 if shape.keys <= 64 else 256 if shape.keys > 128 and not shape.causal and \
         shape.dim == 64 else 128
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
-        tiles = expected.add_tiles(shape, rows, tile_keys, first_row)
+        tiles, _ = expected.add_tiles(shape, rows, tile_keys, first_row)
+        expected.exp2 += tiles * rows * 4
         block_rows = min(rows, shape.rows - first_row)
         expected.bulk_copies += (1 + 2 * tiles * tile_keys // 64) * panels
         expected.global_write_sectors += block_rows * shape.row_sectors() + up(block_rows, LSE_ROWS)
