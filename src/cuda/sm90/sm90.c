@@ -237,8 +237,9 @@ static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int
 }
 
 /* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, unless the
- * last one of a sequence, or the last round of them, is mostly empty. Where rows see different keys,
- * the largest have a variant of their own. No sequence may decide about the bits of others. */
+ * last one of a sequence, or the last round of them, is mostly empty. Where rows see different
+ * keys, the largest have a variant of their own. No sequence may decide about the bits of others.
+ */
 static const char *prefill_variant_64(const fc_context *context, const fc_attention *p)
 {
     enum { COST = 128, WIDE_COST = 170, TALL_COST = 221 };
