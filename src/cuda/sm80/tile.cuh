@@ -24,8 +24,8 @@
 #define STEP_SCORES (8 * ROW_GROUPS) /* that a lane has of 16 keys */
 #define TILE_SCORES (ROW_GROUPS * SCORE_TILES * 4)
 
-/* What exponents are relative to: the largest score so far, in base 2, or up to MAX_GROWTH less; and
- * this lane's part of the sum. */
+/* What exponents are relative to: the largest score so far, in base 2, or an earlier one that it did
+ * not outgrow; and this lane's part of the sum. */
 typedef struct softmax_state {
     float max[LANE_ROWS];
     float sum[LANE_ROWS];

@@ -2,8 +2,8 @@
  *
  * A block stays on its multiprocessor and takes tile after tile of QUERY_TILE query rows. One thread
  * fetches Q, K and V through tensor maps, STAGES tiles of keys ahead; CONSUMERS warpgroups own 64
- * rows each. A warpgroup keeps two products under way, the scores of the next tile of keys and the
- * values of this one, and computes the softmax of the next meanwhile. docs/kernels/sm90.md.
+ * rows each. A warpgroup starts two products, the scores of the next tile of keys and the values of
+ * this one; the softmax of the next meets other warpgroups' products. docs/kernels/sm90.md.
  *
  * grid.x = resident blocks. */
 #include "kernel_shape.h"
