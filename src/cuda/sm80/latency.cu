@@ -213,7 +213,7 @@ static __device__ __forceinline__ float2 merge_row(const shared_tiles *shared, i
 #pragma unroll
     for (int warp = 0; warp < WARPS; warp++)
         largest = fmaxf(largest, shared->max_sum[row][warp].x);
-    const float base = largest == negative_infinity() ? 0.0f : largest;
+    const float base = exponent_base(largest);
 #pragma unroll
     for (int warp = 0; warp < WARPS; warp++) {
         worth[warp] = exp2_approx(shared->max_sum[row][warp].x - base);
@@ -332,11 +332,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     float scores[ROW_GROUPS][SCORE_TILES][4];
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax.max[r] = negative_infinity();
-        softmax.sum[r] = 0.0f;
-    }
+    forget(&softmax);
     unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
     cp_async_wait(PARTS_AHEAD);
     __syncthreads();

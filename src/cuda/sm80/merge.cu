@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float largest = negative_infinity(), sum = 0.0f;
     for (int split = 0; split < args.splits.divisor; split++)
         largest = fmaxf(largest, args.partial_lse[split * rows + first]);
-    const float base = largest == negative_infinity() ? 0.0f : largest;
+    const float base = exponent_base(largest);
     for (int split = 0; split < args.splits.divisor; split++)
         sum += exp2_approx(args.partial_lse[split * rows + first] - base);
     unpacked.dropout_scale = 1.0f; /* each share's output has it */

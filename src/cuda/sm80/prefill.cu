@@ -199,11 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     float scores[ROW_GROUPS][SCORE_TILES][4];
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax.max[r] = negative_infinity();
-        softmax.sum[r] = 0.0f;
-    }
+    forget(&softmax);
 
     copy_queries(&args, &share, warp_q, WARP_ROWS, HEAD_DIM, warp_row, lane_id(), WARP_LANES);
     for (int stage = 0; stage < STAGES - 1; stage++) {

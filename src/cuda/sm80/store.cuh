@@ -20,7 +20,7 @@ static __device__ __forceinline__ row_end finish_row(const attention_args *args,
     if (add_sink && args->sinks) {
         const float sink = args->sinks[head] * LOG2_E;
         const float new_max = fmaxf(max_log2, sink);
-        const float base = new_max == negative_infinity() ? 0.0f : new_max;
+        const float base = exponent_base(new_max);
         const float correction = exp2_approx(max_log2 - base);
         sum = sum * correction + exp2_approx(sink - base);
         factor *= correction;

@@ -35,6 +35,16 @@ typedef struct softmax_state {
  * and after a row's first keys that hardly ever happens. */
 #define MAX_GROWTH 8.0f
 
+/* No key seen yet. */
+static __device__ __forceinline__ void forget(softmax_state *softmax)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        softmax->max[r] = negative_infinity();
+        softmax->sum[r] = 0.0f;
+    }
+}
+
 static __device__ __forceinline__ int lane_row(int r)
 {
     return r / 2 * 16 + r % 2 * 8 + lane_id() / 4;
@@ -121,6 +131,14 @@ static __device__ __forceinline__ float exponent_base(float max)
     return max == negative_infinity() ? 0.0f : max;
 }
 
+static __device__ __forceinline__ void find_base(const softmax_state *softmax,
+                                                 float base[LANE_ROWS])
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        base[r] = exponent_base(softmax->max[r]);
+}
+
 /* Where a row's maximum moved, what was summed before, if anything, shrinks. */
 static __device__ __forceinline__ void move_to_maximum(const float new_max[LANE_ROWS],
                                                        float out[ROW_GROUPS][OUT_TILES][4],
@@ -155,9 +173,7 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
     float new_max[LANE_ROWS];
     if (outgrow_maximum(scores, softmax, new_max, scale_log2))
         move_to_maximum(new_max, out, softmax);
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        base[r] = exponent_base(softmax->max[r]);
+    find_base(softmax, base);
 }
 
 /* Scores number first … end - 1 of a lane, 16 keys after 16 keys, become weights. */

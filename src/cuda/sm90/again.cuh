@@ -71,7 +71,7 @@ static __device__ AGAIN_INLINE void compute_row_again(const attention_args *args
         const float score = key < end ? score_again(args, share, packed_row, q, &k, key)
                                       : negative_infinity();
         const float new_largest = fmaxf(largest, warp_max(score));
-        const float base = new_largest == negative_infinity() ? 0.0f : new_largest;
+        const float base = exponent_base(new_largest);
         const float correction = exp2_approx(largest - base);
         float weight = exp2_approx(score - base);
         sum = sum * correction + warp_sum(weight);

@@ -372,9 +372,7 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
     for (int r = 0; r < LANE_ROWS; r++)
         largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
     move_to_maximum(largest, out, softmax);
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        base[r] = exponent_base(largest[r]);
+    find_base(softmax, base);
     if (count_rest)
         add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KEYS_OF_FEW, 1);
     else
@@ -544,11 +542,7 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         places = find_places(args, w, warp_row);
     out_sums out = {};
     softmax_state softmax;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax.max[r] = negative_infinity();
-        softmax.sum[r] = 0.0f;
-    }
+    forget(&softmax);
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1

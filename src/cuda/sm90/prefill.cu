@@ -431,8 +431,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     }
     start_values(out, weights, values_at(shared, at->keys.place));
     finish_softmax(a, rows.w, &softmax, factor);
-    wgmma_wait(0);
-    release(&shared->v_empty[at->keys.place]);
+    end_values(shared, at->keys.place);
     advance(&at->keys, STAGES);
     store(args, rows.w, shared->out[warp_id() - 4], out, factor);
     if (skips)

@@ -248,10 +248,10 @@ static const char *prefill_variant_64(const fc_context *context, const fc_attent
         return !p->packed_kv && p->kv_length >= 1024 ? tall : "d64";
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
-    const int64_t wide_cost = rounds_cost(context, p, 192, WIDE_COST);
-    if (tall_cost < cost && (has_limits(p) || tall_cost < wide_cost))
+    const int64_t wide_cost = has_limits(p) ? INT64_MAX : rounds_cost(context, p, 192, WIDE_COST);
+    if (tall_cost < cost && tall_cost < wide_cost)
         return tall;
-    return !has_limits(p) && wide_cost < cost ? "d64_wide" : "d64";
+    return wide_cost < cost ? "d64_wide" : "d64";
 }
 
 /* The dims and the tile of a variant of prefill.cu; of dims from 129 to 192 there is none with

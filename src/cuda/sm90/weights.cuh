@@ -10,24 +10,6 @@ typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
 typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
 typedef unsigned weight_steps[KV_TILE / 16][4];
 
-static __device__ __forceinline__ void forget(softmax_state *softmax)
-{
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax->max[r] = negative_infinity();
-        softmax->sum[r] = 0.0f;
-    }
-}
-
-static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
-{
-#pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
-        const float *pair = &scores[0][i / 2][i % 2 * 2];
-        weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
-    }
-}
-
 /* Exponents of the rows that `raise` names are from now on relative to the largest scores so far. What
  * was summed before is to be multiplied by correction; the sums of weights are. */
 static __device__ __forceinline__ void raise_maximum(const score_sums scores,
@@ -45,14 +27,6 @@ static __device__ __forceinline__ void raise_maximum(const score_sums scores,
         softmax->sum[r] *= correction[r];
         softmax->max[r] = max;
     }
-}
-
-static __device__ __forceinline__ void find_base(const softmax_state *softmax,
-                                                 float base[LANE_ROWS])
-{
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        base[r] = exponent_base(softmax->max[r]);
 }
 
 /* Scores become weights, not rounded yet. */
@@ -105,6 +79,15 @@ static __device__ __forceinline__ void clear_out(out_sums out)
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out[0][n][i] = 0.0f;
+}
+
+static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
+{
+#pragma unroll
+    for (int i = 0; i < KV_TILE / 4; i++) {
+        const float *pair = &scores[0][i / 2][i % 2 * 2];
+        weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
+    }
 }
 
 /* What rounding took away. */
