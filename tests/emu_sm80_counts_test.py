@@ -6,7 +6,7 @@ kernels themselves."""
 import dataclasses
 import unittest
 
-from emu_counts_tools import SECTOR, Counts, Shape, emu, expect, of_heads, tiles_of_a_block, up
+from emu_counts_tools import FEW_KEYS, SECTOR, Counts, Shape, emu, expect, of_heads, tiles_of_a_block, up
 
 
 def products(rows, columns, depth):
@@ -36,18 +36,37 @@ class Expected(Counts):
         self.global_write_sectors += rows * shape.row_sectors()
 
 
+def prefill_parts(shape, first_row, rows, tile_keys, keys):
+    """For each part of the tiles that a block of four warps takes: how many warps work on it, and
+    whether they count the rest of its weights. Where all of a block's rows see enough keys, a warp
+    passes over those that none of its own rows sees."""
+    all_end = shape.end_key(first_row)
+    end = shape.end_key(min(first_row + rows, shape.rows) - 1)
+    warp_ends = [shape.end_key(min(first_row + (warp + 1) * rows // 4, shape.rows) - 1)
+                 for warp in range(4)]
+    for first_key in range(0, up(end, tile_keys) * tile_keys, keys):
+        if all_end < FEW_KEYS:
+            yield 4, first_key + keys > all_end
+        elif first_key < max(tile_keys, all_end // tile_keys * tile_keys):
+            yield 4, False
+        else:
+            yield sum(first_key < warp_end for warp_end in warp_ends), False
+
+
 def prefill(shape):
-    """A block of four warps has 128 rows (64 for 256 dims) and takes 64 keys (32) at a time."""
+    """A block of four warps has 128 rows (64 for 256 dims) and loads 64 keys (32) at a time; a warp
+    works on 64 of them (32 for 128 dims and more)."""
     rows, tile_keys = (64, 32) if shape.dim == 256 else (128, 64)
+    keys = 64 if shape.dim == 64 else 32
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
         block_rows = min(rows, shape.rows - first_row)
-        for boundary, few in tiles_of_a_block(shape, first_row, rows, tile_keys):
-            expected.add_tile(shape, rows, tile_keys, few)
-            expected.barriers += 4 * (2 if boundary else 1)
+        for warps, few in prefill_parts(shape, first_row, rows, tile_keys, keys):
+            expected.add_tile(shape, warps * rows // 4, keys, few)
         expected.add_first_maximum(rows, 1)
-        keys = up(shape.end_key(first_row + block_rows - 1), tile_keys) * tile_keys
-        expected.add_rows_and_keys(shape, block_rows, min(keys, shape.keys))
+        tiles = up(shape.end_key(first_row + block_rows - 1), tile_keys)
+        expected.barriers += 4 * (tiles + 1)  # the last asks whether a row has to go once more
+        expected.add_rows_and_keys(shape, block_rows, min(tiles * tile_keys, shape.keys))
         expected.global_write_sectors += up(block_rows * 4, SECTOR)
     return of_heads(expected, shape.heads)
 

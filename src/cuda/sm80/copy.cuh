@@ -14,6 +14,14 @@ static __device__ __forceinline__ element *tile_element(element *tile, int dims,
     return tile + row * dims + (column ^ row % 8 * CHUNK);
 }
 
+/* From an element of a tile's first 16 columns to that of the same row so many on, in steps of 16.
+ * One address and exclusive ors: each of these found by itself would hold a register. */
+static __device__ __forceinline__ element *columns_on(element *at, int columns)
+{
+    element *origin = SHARED_MEMORY(element);
+    return origin + ((int)(at - origin) ^ columns % 64) + columns / 64 * 64;
+}
+
 /* Any strides: element by element. */
 static __device__ __noinline__ void gather_chunk(element *shared, const element *global,
                                                  long long stride, int count)

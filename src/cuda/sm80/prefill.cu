@@ -40,15 +40,24 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
+/* 1: the largest score is looked for among a row's first keys alone. */
+#ifndef KEEP_MAXIMUM
+#define KEEP_MAXIMUM (!FEATURES)
+#endif
+/* Keys of a tile that a warp works on at once: with more, 128 dims do not fit the registers. */
+#ifndef SCORE_KEYS
+#define SCORE_KEYS (HEAD_DIM == 128 && !FEATURES ? 32 : KV_TILE)
+#endif
 
 #define THREADS (WARPS * WARP_LANES)
 #define QUERY_TILE (WARPS * 16 * ROW_GROUPS)
-#define SCORE_TILES (KV_TILE / 8)
+#define SCORE_TILES (SCORE_KEYS / 8)
 
 #include "sm80/features.cuh"
 #include "sm80/store.cuh"
 
-static_assert(KV_TILE % 16 == 0 && HEAD_DIM % 64 == 0 && VALUE_DIM % 64 == 0, "whole mma steps");
+static_assert(SCORE_KEYS % 16 == 0 && HEAD_DIM % 64 == 0 && VALUE_DIM % 64 == 0, "whole mma steps");
+static_assert(KV_TILE % SCORE_KEYS == 0, "whole parts of a tile");
 static_assert(VALUE_DIM <= HEAD_DIM, "the output goes through the query tile");
 
 /* 2. Shared memory. */
@@ -72,6 +81,27 @@ static __device__ __forceinline__ void load_kv_tile(const attention_args *args,
               thread_id(), THREADS);
     copy_rows(args, share, v, shared->v[stage], KV_TILE, VALUE_DIM, first_key, share->kv_rows,
               thread_id(), THREADS);
+}
+
+/* The tile of keys in this stage has landed, and every warp is done with the one before it, whose
+ * stage is filled with the next that is not on its way yet. */
+static __device__ __forceinline__ void turn_to_tile(const attention_args *args,
+                                                    const sequence_share *share,
+                                                    const row_source *k, const row_source *v,
+                                                    shared_tiles *shared, int stage, int tile,
+                                                    int end_tile)
+{
+    cp_async_wait(STAGES - 2);
+    __syncthreads();
+    const int stage_before = stage == 0 ? STAGES - 1 : stage - 1;
+    if (tile + STAGES - 1 < end_tile)
+        load_kv_tile(args, share, k, v, shared, stage_before, (tile + STAGES - 1) * KV_TILE);
+    cp_async_commit();
+}
+
+static __device__ __forceinline__ int stage_after(int stage)
+{
+    return stage == STAGES - 1 ? 0 : stage + 1;
 }
 
 /* A negative scale flips the signs of Q, so that the largest raw score is always the largest
@@ -103,7 +133,7 @@ static __device__ __forceinline__ void score_steps(float scores[ROW_GROUPS][SCOR
  * summed in parts. */
 #define SUM_STEPS 16
 
-static __device__ __forceinline__ void score_tile(float scores[ROW_GROUPS][SCORE_TILES][4],
+static __device__ __forceinline__ void score_keys(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                   unsigned query[][ROW_GROUPS][4], element *q,
                                                   element *k)
 {
@@ -119,7 +149,7 @@ static __device__ __forceinline__ void score_tile(float scores[ROW_GROUPS][SCORE
 }
 
 /* out += P·V. */
-static __device__ __forceinline__ void value_tile(float out[ROW_GROUPS][OUT_TILES][4],
+static __device__ __forceinline__ void add_values(float out[ROW_GROUPS][OUT_TILES][4],
                                                   float scores[ROW_GROUPS][SCORE_TILES][4],
                                                   element *v, softmax_state *softmax,
                                                   const float base[LANE_ROWS], float scale_log2)
@@ -130,12 +160,196 @@ static __device__ __forceinline__ void value_tile(float out[ROW_GROUPS][OUT_TILE
                    INTERLEAVE && step + 1 < SCORE_TILES / 2, softmax, base, scale_log2);
 }
 
+/* What a warp works on. */
+typedef struct warp_rows {
+    const attention_args *args;
+    const sequence_share *share;
+    int first_row;
+    element *q;
+    float scale_log2;
+} warp_rows;
+
+/* Hides the keys after the last that a row sees. */
+static __device__ __forceinline__ void hide_ends(float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                 const warp_rows *rows, int first_key)
+{
+    const int lane_key = first_key + lane_id() % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = row_of(rows->args, rows->first_row + lane_row(r));
+        hide_from(scores, r, 0, SCORE_TILES,
+                  end_key_of(rows->args, rows->share, row) - lane_key);
+    }
+}
+
+/* SCORE_KEYS keys after each row's first. What exponents are relative to stays, so that nothing is
+ * looked for in the scores, and scores, weights and values stand in one line without a branch, which
+ * the compiler mixes as it likes. */
+static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
+                                                       unsigned query[][ROW_GROUPS][4], element *k,
+                                                       element *v, int first_key, int hides,
+                                                       float out[ROW_GROUPS][OUT_TILES][4],
+                                                       softmax_state *softmax)
+{
+    float scores[ROW_GROUPS][SCORE_TILES][4];
+    score_keys(scores, query, rows->q, k);
+    if (hides)
+        hide_ends(scores, rows, first_key);
+    exponentiate(scores, softmax, softmax->max, rows->scale_log2, 0, STEP_SCORES);
+    add_values(out, scores, v, softmax, softmax->max, rows->scale_log2);
+}
+
+/* Any SCORE_KEYS keys, of which the block's rows see those in limits. careful: values of keys that a
+ * row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the result. */
+static __device__ __forceinline__ void attend_any(const warp_rows *rows,
+                                                  unsigned query[][ROW_GROUPS][4], element *k,
+                                                  element *v, int first_key,
+                                                  const key_limits *limits, int careful,
+                                                  float out[ROW_GROUPS][OUT_TILES][4],
+                                                  softmax_state *softmax)
+{
+    const attention_args *args = rows->args;
+    const int at_boundary =
+        first_key < limits->all_first || first_key + SCORE_KEYS > limits->all_end;
+    const int count_rest = (FEATURES || at_boundary) && see_few_keys(args, limits);
+    float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
+    score_keys(scores, query, rows->q, k);
+#if FEATURES
+    shape_scores(scores, args, rows->share, rows->first_row, first_key, rows->share->kv_rows);
+#endif
+    if (at_boundary)
+        hide_keys(scores, args, rows->share, rows->first_row, first_key, rows->share->kv_rows);
+    move_maximum(scores, out, softmax, base, rows->scale_log2);
+    const int by_key = careful && may_hide_keys(args, at_boundary) &&
+                       __syncthreads_or((int)find_not_finite(v, SCORE_KEYS * VALUE_DIM,
+                                                             thread_id(), THREADS));
+    weigh_scores(scores, softmax, base, rows->scale_log2, by_key, args, rows->share,
+                 rows->first_row, first_key);
+    if (by_key)
+        value_keys_one_by_one(out, scores, v, 0, SCORE_KEYS);
+    else
+        add_values(out, scores, v, softmax, base, rows->scale_log2);
+    if (count_rest && !by_key)
+#pragma unroll
+        for (int step = 0; step < SCORE_TILES / 2; step++)
+            value_step_rest(out, scores, v + step * 16 * VALUE_DIM, step);
+}
+
+/* Tiles from first_straight on may keep what exponents are relative to: every row has seen a tile's
+ * worth of keys before them, or all keys that the block's rows have in common. Those from end_inner
+ * on have keys that some row does not see. */
+typedef struct tile_limits {
+    int first, first_straight, end_inner, end;
+} tile_limits;
+
+static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *args,
+                                                          const key_limits *keys, int careful)
+{
+    tile_limits tiles;
+    tiles.first = keys->first / KV_TILE;
+    tiles.end = (keys->end + KV_TILE - 1) / KV_TILE;
+    tiles.first_straight = tiles.end_inner = tiles.end;
+    if (careful || keys->all_first >= keys->all_end || see_few_keys(args, keys))
+        return tiles;
+    tiles.first_straight = min((keys->all_first + 2 * KV_TILE - 1) / KV_TILE, tiles.end);
+    tiles.end_inner = max(tiles.first_straight, keys->all_end / KV_TILE);
+    return tiles;
+}
+
+/* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
+ * looked for in the first tiles alone. */
+static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tiles *shared,
+                                              const key_limits *limits, int first_dim, int careful,
+                                              float out[ROW_GROUPS][OUT_TILES][4],
+                                              softmax_state *softmax)
+{
+    const attention_args *args = rows->args;
+    const sequence_share *share = rows->share;
+    const tile_limits tiles = limit_tiles(args, limits, careful);
+    const row_source k = find_keys(args, share, args->k, STRIDES(args, k), args->head_dim, 0);
+    const row_source v =
+        find_keys(args, share, args->v, STRIDES(args, v), args->value_dim, first_dim);
+    int tile = tiles.first, stage = 0;
+
+    copy_queries(args, share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
+                 WARP_LANES);
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
+        if (tile + ahead < tiles.end)
+            load_kv_tile(args, share, &k, &v, shared, ahead, (tile + ahead) * KV_TILE);
+        cp_async_commit();
+    }
+    cp_async_wait(STAGES - 2);
+    __syncwarp();
+    if (!FEATURES && args->scale < 0.0f)
+        flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
+    __syncwarp();
+    unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
+#if Q_IN_REGISTERS
+#pragma unroll
+    for (int step = 0; step < QUERY_STEPS; step++)
+        load_query_step(query[step], rows->q, step);
+#endif
+
+#pragma unroll 1
+    for (; tile < tiles.first_straight; tile++, stage = stage_after(stage)) {
+        turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+#pragma unroll 1
+        for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
+            attend_any(rows, query, shared->k[stage] + i * HEAD_DIM,
+                       shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, limits, careful, out,
+                       softmax);
+    }
+    if (!careful) {
+#pragma unroll 1
+        for (; tile < tiles.end_inner; tile++, stage = stage_after(stage)) {
+            turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+#pragma unroll 1
+            for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
+                attend_straight(rows, query, shared->k[stage] + i * HEAD_DIM,
+                                shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, 0, out,
+                                softmax);
+        }
+        const int end_key = limits_of_rows(args, share, rows->first_row, WARP_ROWS).end;
+#pragma unroll 1
+        for (; tile < tiles.end; tile++, stage = stage_after(stage)) {
+            turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+#pragma unroll 1
+            for (int i = 0; i < KV_TILE && tile * KV_TILE + i < end_key; i += SCORE_KEYS)
+                attend_straight(rows, query, shared->k[stage] + i * HEAD_DIM,
+                                shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, 1, out,
+                                softmax);
+        }
+    }
+    cp_async_wait(0); /* without keys Q is still on its way */
+}
+
+/* The warp's rows, a bit each, that are right: all that was summed is finite. It is not where a weight
+ * was larger than an element can hold, where a value that the row does not see was NaN or infinite,
+ * and where the first scores were all -inf. A sum has to leave room: four lanes' are added, and the
+ * reciprocal of more than 2^126 counts as 0. */
+static __device__ __forceinline__ unsigned right_rows(const float out[ROW_GROUPS][OUT_TILES][4],
+                                                      const softmax_state *softmax)
+{
+    int right = 0;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        float zero = 0.0f * (0x1p4f * softmax->sum[r]);
+#pragma unroll
+        for (int i = 0; i < OUT_TILES * 2; i++)
+            zero = fmaf(0.0f, out[r / 2][i / 2][r % 2 * 2 + i % 2], zero);
+        const unsigned lanes = __ballot_sync(ALL_LANES, zero != 0.0f);
+        if (lane_id() / 8 == r)
+            right = !(lanes >> lane_id() % 8 * 4 & 15);
+    }
+    return __ballot_sync(ALL_LANES, right);
+}
+
 /* The warp's rows go through its part of the query tile to become 16-byte stores. */
 static __device__ __forceinline__ void store_rows(const attention_args *args,
                                                   const sequence_share *share, element *tile,
                                                   int first_row, int first_dim,
                                                   const float out[ROW_GROUPS][OUT_TILES][4],
-                                                  const float factor[LANE_ROWS])
+                                                  const float factor[LANE_ROWS], unsigned rows)
 {
     __syncwarp();
 #pragma unroll
@@ -146,14 +360,15 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
                 pack_elements(out[r / 2][n][r % 2 * 2] * factor[r],
                               out[r / 2][n][r % 2 * 2 + 1] * factor[r]);
     __syncwarp();
-    store_tile(args, share, tile, WARP_ROWS, first_row, first_dim, lane_id(), WARP_LANES);
+    store_tile(args, share, tile, first_row, first_dim, rows);
 }
 
+/* Stores the rows whose bits are set. */
 static __device__ __forceinline__ void finish(const attention_args *args,
                                               const sequence_share *share, element *tile,
                                               int first_row, int first_dim,
                                               const float out[ROW_GROUPS][OUT_TILES][4],
-                                              const softmax_state *softmax)
+                                              const softmax_state *softmax, unsigned rows)
 {
     float factor[LANE_ROWS];
 #pragma unroll
@@ -162,13 +377,52 @@ static __device__ __forceinline__ void finish(const attention_args *args,
         const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
                                        head_of(args, share, row), 1);
         factor[r] = end.factor;
-        if (lane_id() % 4 == 0 && row < share->rows && first_dim == 0)
+        if (lane_id() % 4 == 0 && first_dim == 0 && (rows >> lane_row(r) & 1))
             store_lse(args, share, row, end);
     }
     if (!FEATURES || args->more.vector_stores)
-        store_rows(args, share, tile, first_row, first_dim, out, factor);
+        store_rows(args, share, tile, first_row, first_dim, out, factor, rows);
     else
         store_rows_by_element(args, share, first_row, first_dim, out, factor);
+}
+
+/* The block's rows over all keys; of the warp's those in wanted, a bit each, are stored where they are
+ * right. Returns the others. */
+static __device__ __forceinline__ unsigned attend_rows(const attention_args *args, int careful,
+                                                       unsigned wanted)
+{
+    shared_tiles *shared = SHARED_MEMORY(shared_tiles);
+    /* Rows that see the most keys come first: a long block that started last would be waited for.
+     */
+    const int place = (int)(gridDim.x - 1 - blockIdx.x);
+    const int first_dim = FEATURES ? remainder_of(place, args->more.value_slices) * VALUE_DIM : 0;
+    const int block_row = (FEATURES ? divide(place, args->more.value_slices) : place) * QUERY_TILE;
+    const sequence_share share =
+        find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    if (block_row >= share.rows)
+        return 0;
+    const int warp_row = block_row + warp_id() * WARP_ROWS;
+    const key_limits limits = limits_of_rows(args, &share, block_row, QUERY_TILE);
+    warp_rows rows;
+    rows.args = args;
+    rows.share = &share;
+    rows.first_row = warp_row;
+    rows.q = shared->q + warp_id() * WARP_ROWS * HEAD_DIM;
+    rows.scale_log2 = FEATURES ? 1.0f : fabsf(args->scale) * LOG2_E;
+    float out[ROW_GROUPS][OUT_TILES][4] = {};
+    softmax_state softmax;
+    forget(&softmax);
+    attend(&rows, shared, &limits, first_dim, careful, out, &softmax);
+    wanted &= (unsigned)((1ull << clamp_int(share.rows - warp_row, 0, WARP_ROWS)) - 1);
+    const unsigned right = careful ? ~0u : right_rows(out, &softmax);
+    finish(args, &share, rows.q, warp_row, first_dim, out, &softmax, wanted & right);
+    return wanted & ~right;
+}
+
+/* A function of its own: inside the kernel it would take registers from what runs always. */
+static __device__ __noinline__ void attend_again(const attention_args *args, unsigned rows)
+{
+    attend_rows(args, 1, rows);
 }
 
 /* 4. The kernel. */
@@ -176,87 +430,7 @@ static __device__ __forceinline__ void finish(const attention_args *args,
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     KERNEL_NAME(const __grid_constant__ attention_args args)
 {
-    shared_tiles *shared = SHARED_MEMORY(shared_tiles);
-    /* Rows that see the most keys come first: a long block that started last would be waited for.
-     */
-    const int place = (int)(gridDim.x - 1 - blockIdx.x);
-    const int first_dim = FEATURES ? remainder_of(place, args.more.value_slices) * VALUE_DIM : 0;
-    const int block_row = (FEATURES ? divide(place, args.more.value_slices) : place) * QUERY_TILE;
-    const sequence_share share =
-        find_share(&args, args.first_batch + (int)blockIdx.z, (int)blockIdx.y);
-    if (block_row >= share.rows)
-        return;
-    const int warp_row = block_row + warp_id() * WARP_ROWS;
-    element *warp_q = shared->q + warp_id() * WARP_ROWS * HEAD_DIM;
-    const key_limits limits = limits_of_rows(&args, &share, block_row, QUERY_TILE);
-    const int first_tile = limits.first / KV_TILE;
-    const int end_tile = (limits.end + KV_TILE - 1) / KV_TILE;
-    const row_source k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0);
-    const row_source v =
-        find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, first_dim);
-    const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale) * LOG2_E;
-
-    float scores[ROW_GROUPS][SCORE_TILES][4];
-    float out[ROW_GROUPS][OUT_TILES][4] = {};
-    softmax_state softmax;
-    forget(&softmax);
-
-    copy_queries(&args, &share, warp_q, WARP_ROWS, HEAD_DIM, warp_row, lane_id(), WARP_LANES);
-    for (int stage = 0; stage < STAGES - 1; stage++) {
-        if (first_tile + stage < end_tile)
-            load_kv_tile(&args, &share, &k, &v, shared, stage, (first_tile + stage) * KV_TILE);
-        cp_async_commit();
-    }
-    cp_async_wait(STAGES - 2);
-    __syncwarp();
-    if (!FEATURES && args.scale < 0.0f)
-        flip_queries(warp_q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
-    __syncwarp();
-    unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
-#if Q_IN_REGISTERS
-#pragma unroll
-    for (int step = 0; step < QUERY_STEPS; step++)
-        load_query_step(query[step], warp_q, step);
-#endif
-
-    int stage = 0;
-#pragma unroll 1
-    for (int tile = first_tile; tile < end_tile; tile++) {
-        /* This tile has landed, and every warp is done with the one whose stage is filled next. */
-        cp_async_wait(STAGES - 2);
-        __syncthreads();
-        const int next_stage = stage == 0 ? STAGES - 1 : stage - 1;
-        if (tile + STAGES - 1 < end_tile)
-            load_kv_tile(&args, &share, &k, &v, shared, next_stage,
-                         (tile + STAGES - 1) * KV_TILE);
-        cp_async_commit();
-        const int first_key = tile * KV_TILE;
-        const int at_boundary =
-            first_key < limits.all_first || first_key + KV_TILE > limits.all_end;
-        float base[LANE_ROWS];
-        score_tile(scores, query, warp_q, shared->k[stage]);
-#if FEATURES
-        shape_scores(scores, &args, &share, warp_row, first_key, share.kv_rows);
-#endif
-        if (at_boundary)
-            hide_keys(scores, &args, &share, warp_row, first_key, share.kv_rows);
-        move_maximum(scores, out, &softmax, base, scale_log2);
-        const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-        const int by_key = may_hide_keys(&args, at_boundary) &&
-                           __syncthreads_or((int)find_not_finite(
-                               shared->v[stage], KV_TILE * VALUE_DIM, thread_id(), THREADS));
-        weigh_scores(scores, &softmax, base, scale_log2, by_key, &args, &share, warp_row,
-                     first_key);
-        if (by_key)
-            value_keys_one_by_one(out, scores, shared->v[stage], 0, KV_TILE);
-        else
-            value_tile(out, scores, shared->v[stage], &softmax, base, scale_log2);
-        if (count_rest && !by_key)
-#pragma unroll
-            for (int step = 0; step < SCORE_TILES / 2; step++)
-                value_step_rest(out, scores, shared->v[stage] + step * 16 * VALUE_DIM, step);
-        stage = stage == STAGES - 1 ? 0 : stage + 1;
-    }
-    cp_async_wait(0); /* without keys Q is still on its way */
-    finish(&args, &share, warp_q, warp_row, first_dim, out, &softmax);
+    const unsigned left = attend_rows(&args, !KEEP_MAXIMUM, ~0u);
+    if (KEEP_MAXIMUM && __syncthreads_or((int)left))
+        attend_again(&args, left);
 }

@@ -82,17 +82,17 @@ static __device__ __forceinline__ void store_rows_by_element(
     }
 }
 
-/* Columns first_dim … of a row held in a swizzled tile of elements, 16 bytes a store. */
+/* Columns first_dim … of a warp's rows, held in a swizzled tile of elements, 16 bytes a store; those
+ * rows whose bits are set. */
 static __device__ __forceinline__ void store_tile(const attention_args *args,
                                                   const sequence_share *share, element *tile,
-                                                  int tile_rows, int first_row, int first_dim,
-                                                  int thread, int threads)
+                                                  int first_row, int first_dim, unsigned rows)
 {
 #pragma unroll 1 /* unrolled, its addresses would hold registers through the whole kernel */
-    for (int i = thread; i < tile_rows * (VALUE_DIM / CHUNK); i += threads) {
+    for (int i = lane_id(); i < WARP_ROWS * (VALUE_DIM / CHUNK); i += WARP_LANES) {
         const int row = i / (VALUE_DIM / CHUNK);
         const int column = i % (VALUE_DIM / CHUNK) * CHUNK;
-        if (first_row + row < share->rows && first_dim + column < args->value_dim)
+        if ((rows >> row & 1) && first_dim + column < args->value_dim)
             store_global_16((element *)args->out +
                                 q_index(args, share, STRIDES(args, out), first_row + row) +
                                 first_dim + column,

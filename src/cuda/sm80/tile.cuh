@@ -61,8 +61,10 @@ static __device__ __forceinline__ void load_query_step(unsigned query[ROW_GROUPS
 {
 #pragma unroll
     for (int group = 0; group < ROW_GROUPS; group++)
-        ldmatrix_x4(query[group], tile_element(q, HEAD_DIM, group * 16 + lane_id() % 16,
-                                               step * 16 + lane_id() / 16 * CHUNK));
+        ldmatrix_x4(query[group],
+                    columns_on(tile_element(q, HEAD_DIM, group * 16 + lane_id() % 16,
+                                            lane_id() / 16 * CHUNK),
+                               step * 16));
 }
 
 /* scores of key_tiles × 8 keys, from score tile first_tile on, += Q·Kᵀ over one step of 16 dims, or
@@ -73,8 +75,9 @@ static __device__ __forceinline__ void score_step(float scores[ROW_GROUPS][SCORE
                                                   int from_zero)
 {
     /* Matrices in this order make each right operand two neighbouring registers. */
-    element *row = tile_element(k, HEAD_DIM, lane_id() / 16 * 8 + lane_id() % 8,
-                                step * 16 + lane_id() / 8 % 2 * CHUNK);
+    element *row = columns_on(tile_element(k, HEAD_DIM, lane_id() / 16 * 8 + lane_id() % 8,
+                                           lane_id() / 8 % 2 * CHUNK),
+                              step * 16);
 #pragma unroll
     for (int pair = 0; pair < key_tiles / 2; pair++) {
         unsigned keys[4];
@@ -197,8 +200,9 @@ static __device__ __forceinline__ void value_pair(float out[ROW_GROUPS][OUT_TILE
                                                   int pair)
 {
     unsigned values[4];
-    ldmatrix_x4_trans(values, tile_element(v, VALUE_DIM, lane_id() % 16,
-                                           pair * 16 + lane_id() / 16 * CHUNK));
+    ldmatrix_x4_trans(values,
+                      columns_on(tile_element(v, VALUE_DIM, lane_id() % 16, lane_id() / 16 * CHUNK),
+                                 pair * 16));
 #pragma unroll
     for (int group = 0; group < ROW_GROUPS; group++) {
         mma_elements(out[group][2 * pair], weights[group], values[0], values[1], 0);
