@@ -25,10 +25,9 @@ class Expected(Counts):
         self.mma += products(rows, tile_keys, shape.dim) + values * (2 if few_keys else 1)
         self.exp2 += rows * tile_keys
 
-    def add_first_maximum(self, rows, warps):
-        """A correction of each of the four lanes that a row has in a warp; later scores do not outgrow
-        the first ones by so much that there were another."""
-        self.exp2 += rows * 4 * warps
+    def add_corrections(self, rows, times):
+        """One of each of the four lanes that a row has in a warp."""
+        self.exp2 += rows * 4 * times
 
     def add_rows_and_keys(self, shape, rows, keys):
         """Q, K and V are read once, the output and its log-sum-exp written once."""
@@ -63,7 +62,7 @@ def prefill(shape):
         block_rows = min(rows, shape.rows - first_row)
         for warps, few in prefill_parts(shape, first_row, rows, tile_keys, keys):
             expected.add_tile(shape, warps * rows // 4, keys, few)
-        expected.add_first_maximum(rows, 1)
+        expected.add_corrections(rows, 1)  # later scores do not outgrow the first ones by so much
         tiles = up(shape.end_key(first_row + block_rows - 1), tile_keys)
         expected.barriers += 4 * (tiles + 1)  # the last asks whether a row has to go once more
         expected.add_rows_and_keys(shape, block_rows, min(tiles * tile_keys, shape.keys))
@@ -80,7 +79,9 @@ def latency(shape):
         tiles = list(tiles_of_a_block(shape, first_row, rows, tile_keys))
         for _, few in tiles:
             expected.add_tile(shape, rows, tile_keys, few)
-        expected.add_first_maximum(rows, min(4, len(tiles)))
+        # Where all rows see all keys, or a warp's first come.
+        expected.add_corrections(rows, sum(i < 4 or not boundary
+                                           for i, (boundary, _) in enumerate(tiles)))
         # Before Q is read, and before and after the warps' results lie in shared memory; a row's
         # eight threads then weigh four warps each.
         expected.barriers += 4 * 3

@@ -185,6 +185,74 @@ static __device__ __forceinline__ int round_not_finite(const key_stream *stream)
     return __any_sync(ALL_LANES, found != 0);
 }
 
+static __device__ __forceinline__ void score_round(const attention_args *args,
+                                                   const sequence_share *share,
+                                                   shared_tiles *shared, key_stream *stream,
+                                                   unsigned query[][ROW_GROUPS][4],
+                                                   float scores[ROW_GROUPS][SCORE_TILES][4])
+{
+#pragma unroll
+    for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++)
+        score_slot(scores, query, shared->q, next_part(args, share, stream, slot), slot,
+                   args->scale);
+}
+
+/* A round whose keys all rows see: no branch keeps the compiler from mixing scores, weights and
+ * values. */
+static __device__ __forceinline__ void attend_straight(const attention_args *args,
+                                                       const sequence_share *share,
+                                                       shared_tiles *shared, key_stream *stream,
+                                                       unsigned query[][ROW_GROUPS][4],
+                                                       float scale_log2,
+                                                       float out[ROW_GROUPS][OUT_TILES][4],
+                                                       softmax_state *softmax)
+{
+    float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
+    score_round(args, share, shared, stream, query, scores);
+    renew_maximum(scores, out, softmax, base, scale_log2);
+    exponentiate(scores, softmax, base, scale_log2, 0, STEP_SCORES);
+#pragma unroll
+    for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++)
+        value_slot(out, scores, next_part(args, share, stream, SLOTS_OF_A_ROUND + slot), slot,
+                   softmax, base, scale_log2);
+}
+
+/* Any round. */
+static __device__ __forceinline__ void attend_any(const attention_args *args,
+                                                  const sequence_share *share,
+                                                  shared_tiles *shared, key_stream *stream,
+                                                  const key_limits *limits,
+                                                  unsigned query[][ROW_GROUPS][4], int first_row,
+                                                  int key, int at_boundary, float scale_log2,
+                                                  float out[ROW_GROUPS][OUT_TILES][4],
+                                                  softmax_state *softmax)
+{
+    const int count_rest = (FEATURES || at_boundary) && see_few_keys(args, limits);
+    float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
+    score_round(args, share, shared, stream, query, scores);
+#if FEATURES
+    shape_scores(scores, args, share, first_row, key, stream->end_key);
+#endif
+    if (at_boundary)
+        hide_keys(scores, args, share, first_row, key, stream->end_key);
+    move_maximum(scores, out, softmax, base, scale_log2);
+    const int by_key = may_hide_keys(args, at_boundary) && round_not_finite(stream);
+    weigh_scores(scores, softmax, base, scale_log2, by_key, args, share, first_row, key);
+#pragma unroll
+    for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++) {
+        element *values = next_part(args, share, stream, SLOTS_OF_A_ROUND + slot);
+        if (by_key)
+            value_keys_one_by_one(out, scores, values, slot * SLOT_TILES, SLOT_KEYS);
+        else
+            value_slot(out, scores, values, slot, softmax, base, scale_log2);
+        if (count_rest && !by_key)
+#pragma unroll
+            for (int i = 0; i < SLOT_TILES / 2; i++)
+                value_step_rest(out, scores, values + i * 16 * VALUE_DIM,
+                                slot * (SLOT_TILES / 2) + i);
+    }
+}
+
 /* Each warp's result into shared memory. */
 static __device__ __forceinline__ void publish(shared_tiles *shared,
                                                const float out[ROW_GROUPS][OUT_TILES][4],
@@ -329,7 +397,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int part = 0; part < PARTS_AHEAD; part++)
         fill_slot(&args, &share, &stream, part % PARTS);
 
-    float scores[ROW_GROUPS][SCORE_TILES][4];
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
     forget(&softmax);
@@ -345,35 +412,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll 1
     for (int key = first_key + warp_id() * WARP_KEYS; key < stream.end_key;
          key += WARPS * WARP_KEYS) {
-        float base[LANE_ROWS];
-#pragma unroll
-        for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++)
-            score_slot(scores, query, shared->q, next_part(&args, &share, &stream, slot), slot,
-                       args.scale);
         const int at_boundary = key < limits.all_first ||
                                 key + WARP_KEYS > min(limits.all_end, stream.end_key);
-        const int count_rest = (FEATURES || at_boundary) && see_few_keys(&args, &limits);
-#if FEATURES
-        shape_scores(scores, &args, &share, first_row, key, stream.end_key);
-#endif
-        if (at_boundary)
-            hide_keys(scores, &args, &share, first_row, key, stream.end_key);
-        move_maximum(scores, out, &softmax, base, scale_log2);
-        const int by_key = may_hide_keys(&args, at_boundary) && round_not_finite(&stream);
-        weigh_scores(scores, &softmax, base, scale_log2, by_key, &args, &share, first_row, key);
-#pragma unroll
-        for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++) {
-            element *values = next_part(&args, &share, &stream, SLOTS_OF_A_ROUND + slot);
-            if (by_key)
-                value_keys_one_by_one(out, scores, values, slot * SLOT_TILES, SLOT_KEYS);
-            else
-                value_slot(out, scores, values, slot, &softmax, base, scale_log2);
-            if (count_rest && !by_key)
-#pragma unroll
-                for (int i = 0; i < SLOT_TILES / 2; i++)
-                    value_step_rest(out, scores, values + i * 16 * VALUE_DIM,
-                                    slot * (SLOT_TILES / 2) + i);
-        }
+        if (FEATURES || at_boundary)
+            attend_any(&args, &share, shared, &stream, &limits, query, first_row, key, at_boundary,
+                       scale_log2, out, &softmax);
+        else
+            attend_straight(&args, &share, shared, &stream, query, scale_log2, out, &softmax);
     }
     cp_async_wait(0);
     publish(shared, out, &softmax);
