@@ -62,6 +62,9 @@ set_tests_properties(emu_check PROPERTIES PROCESSORS 2 LABELS slow)
 add_test(NAME emu_compare COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_compare_test.py)
 set_tests_properties(emu_compare PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
 
+add_test(NAME emu_rows COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_rows_test.py)
+set_tests_properties(emu_rows PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+
 fc_add_cuda_test(floor_kernels)
 target_include_directories(test_floor_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 add_test(NAME floor_kernels COMMAND test_floor_kernels)
