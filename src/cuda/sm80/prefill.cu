@@ -256,6 +256,27 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
     return tiles;
 }
 
+/* Has the warp's queries and the first tiles loaded; the queries are there afterwards, with their
+ * signs. */
+static __device__ __forceinline__ void load_first(const warp_rows *rows, const row_source *k,
+                                                  const row_source *v, shared_tiles *shared,
+                                                  int first_tile, int end_tile)
+{
+    const attention_args *args = rows->args;
+    copy_queries(args, rows->share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
+                 WARP_LANES);
+    for (int stage = 0; stage < STAGES - 1; stage++) {
+        if (first_tile + stage < end_tile)
+            load_kv_tile(args, rows->share, k, v, shared, stage, (first_tile + stage) * KV_TILE);
+        cp_async_commit();
+    }
+    cp_async_wait(STAGES - 2);
+    __syncwarp();
+    if (!FEATURES && args->scale < 0.0f)
+        flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
+    __syncwarp();
+}
+
 /* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
  * looked for in the first tiles alone. */
 static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tiles *shared,
@@ -271,18 +292,7 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
         find_keys(args, share, args->v, STRIDES(args, v), args->value_dim, first_dim);
     int tile = tiles.first, stage = 0;
 
-    copy_queries(args, share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
-                 WARP_LANES);
-    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-        if (tile + ahead < tiles.end)
-            load_kv_tile(args, share, &k, &v, shared, ahead, (tile + ahead) * KV_TILE);
-        cp_async_commit();
-    }
-    cp_async_wait(STAGES - 2);
-    __syncwarp();
-    if (!FEATURES && args->scale < 0.0f)
-        flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
-    __syncwarp();
+    load_first(rows, &k, &v, shared, tile, tiles.end);
     unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
 #if Q_IN_REGISTERS
 #pragma unroll
