@@ -217,7 +217,7 @@ static __device__ __forceinline__ void attend_straight(const attention_args *arg
                    softmax, base, scale_log2);
 }
 
-/* Any round. */
+/* A round of which some row may not see some key, or any with FEATURES. */
 static __device__ __forceinline__ void attend_any(const attention_args *args,
                                                   const sequence_share *share,
                                                   shared_tiles *shared, key_stream *stream,
@@ -227,7 +227,7 @@ static __device__ __forceinline__ void attend_any(const attention_args *args,
                                                   float out[ROW_GROUPS][OUT_TILES][4],
                                                   softmax_state *softmax)
 {
-    const int count_rest = (FEATURES || at_boundary) && see_few_keys(args, limits);
+    const int count_rest = see_few_keys(args, limits);
     float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
     score_round(args, share, shared, stream, query, scores);
 #if FEATURES

@@ -40,10 +40,6 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
-/* 1: the largest score is looked for among a row's first keys alone. */
-#ifndef KEEP_MAXIMUM
-#define KEEP_MAXIMUM (!FEATURES)
-#endif
 /* Keys of a tile that a warp works on at once: with more, 128 dims do not fit the registers. */
 #ifndef SCORE_KEYS
 #define SCORE_KEYS (HEAD_DIM == 128 && !FEATURES ? 32 : KV_TILE)
@@ -72,36 +68,50 @@ KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared
 
 /* 3. Steps, in calling order. */
 
-static __device__ __forceinline__ void load_kv_tile(const attention_args *args,
-                                                    const sequence_share *share,
-                                                    const row_source *k, const row_source *v,
-                                                    shared_tiles *shared, int stage, int first_key)
+/* What a warp works on. */
+typedef struct warp_rows {
+    const attention_args *args;
+    const sequence_share *share;
+    int first_row;
+    element *q;
+    float scale_log2;
+} warp_rows;
+
+/* The block's way over the tiles of keys. */
+typedef struct key_walk {
+    row_source k, v;
+    shared_tiles *shared;
+    int tile, end_tile;
+    int stage; /* of this tile */
+} key_walk;
+
+/* Where the tile is one of the walk's. */
+static __device__ __forceinline__ void load_kv_tile(const warp_rows *rows, const key_walk *walk,
+                                                    int stage, int tile)
 {
-    copy_rows(args, share, k, shared->k[stage], KV_TILE, HEAD_DIM, first_key, share->kv_rows,
-              thread_id(), THREADS);
-    copy_rows(args, share, v, shared->v[stage], KV_TILE, VALUE_DIM, first_key, share->kv_rows,
-              thread_id(), THREADS);
+    if (tile < walk->end_tile) {
+        copy_rows(rows->args, rows->share, &walk->k, walk->shared->k[stage], KV_TILE, HEAD_DIM,
+                  tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
+        copy_rows(rows->args, rows->share, &walk->v, walk->shared->v[stage], KV_TILE, VALUE_DIM,
+                  tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
+    }
 }
 
-/* The tile of keys in this stage has landed, and every warp is done with the one before it, whose
- * stage is filled with the next that is not on its way yet. */
-static __device__ __forceinline__ void turn_to_tile(const attention_args *args,
-                                                    const sequence_share *share,
-                                                    const row_source *k, const row_source *v,
-                                                    shared_tiles *shared, int stage, int tile,
-                                                    int end_tile)
+/* The walk's tile has landed, and every warp is done with the one before it, whose stage is filled
+ * with the next that is not on its way yet. */
+static __device__ __forceinline__ void turn_to_tile(const warp_rows *rows, const key_walk *walk)
 {
     cp_async_wait(STAGES - 2);
     __syncthreads();
-    const int stage_before = stage == 0 ? STAGES - 1 : stage - 1;
-    if (tile + STAGES - 1 < end_tile)
-        load_kv_tile(args, share, k, v, shared, stage_before, (tile + STAGES - 1) * KV_TILE);
+    load_kv_tile(rows, walk, walk->stage == 0 ? STAGES - 1 : walk->stage - 1,
+                 walk->tile + STAGES - 1);
     cp_async_commit();
 }
 
-static __device__ __forceinline__ int stage_after(int stage)
+static __device__ __forceinline__ void go_on(key_walk *walk)
 {
-    return stage == STAGES - 1 ? 0 : stage + 1;
+    walk->tile++;
+    walk->stage = walk->stage == STAGES - 1 ? 0 : walk->stage + 1;
 }
 
 /* A negative scale flips the signs of Q, so that the largest raw score is always the largest
@@ -160,15 +170,6 @@ static __device__ __forceinline__ void add_values(float out[ROW_GROUPS][OUT_TILE
                    INTERLEAVE && step + 1 < SCORE_TILES / 2, softmax, base, scale_log2);
 }
 
-/* What a warp works on. */
-typedef struct warp_rows {
-    const attention_args *args;
-    const sequence_share *share;
-    int first_row;
-    element *q;
-    float scale_log2;
-} warp_rows;
-
 /* Hides the keys after the last that a row sees. */
 static __device__ __forceinline__ void hide_ends(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                  const warp_rows *rows, int first_key)
@@ -182,38 +183,42 @@ static __device__ __forceinline__ void hide_ends(float scores[ROW_GROUPS][SCORE_
     }
 }
 
-/* SCORE_KEYS keys after each row's first. What exponents are relative to stays, so that nothing is
+/* SCORE_KEYS keys of a tile, from number part on, after each row's first. What exponents are relative to stays, so that nothing is
  * looked for in the scores, and scores, weights and values stand in one line without a branch, which
  * the compiler mixes as it likes. */
 static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
-                                                       unsigned query[][ROW_GROUPS][4], element *k,
-                                                       element *v, int first_key, int hides,
+                                                       unsigned query[][ROW_GROUPS][4],
+                                                       const key_walk *walk, int part, int hides,
                                                        float out[ROW_GROUPS][OUT_TILES][4],
                                                        softmax_state *softmax)
 {
+    const int first_key = walk->tile * KV_TILE + part;
     float scores[ROW_GROUPS][SCORE_TILES][4];
-    score_keys(scores, query, rows->q, k);
+    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM);
     if (hides)
         hide_ends(scores, rows, first_key);
     exponentiate(scores, softmax, softmax->max, rows->scale_log2, 0, STEP_SCORES);
-    add_values(out, scores, v, softmax, softmax->max, rows->scale_log2);
+    add_values(out, scores, walk->shared->v[walk->stage] + part * VALUE_DIM, softmax, softmax->max,
+               rows->scale_log2);
 }
 
-/* Any SCORE_KEYS keys, of which the block's rows see those in limits. careful: values of keys that a
+/* Any SCORE_KEYS keys of a tile, of which the block's rows see those in limits. careful: values of keys that a
  * row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the result. */
 static __device__ __forceinline__ void attend_any(const warp_rows *rows,
-                                                  unsigned query[][ROW_GROUPS][4], element *k,
-                                                  element *v, int first_key,
+                                                  unsigned query[][ROW_GROUPS][4],
+                                                  const key_walk *walk, int part,
                                                   const key_limits *limits, int careful,
                                                   float out[ROW_GROUPS][OUT_TILES][4],
                                                   softmax_state *softmax)
 {
     const attention_args *args = rows->args;
+    const int first_key = walk->tile * KV_TILE + part;
+    element *v = walk->shared->v[walk->stage] + part * VALUE_DIM;
     const int at_boundary =
         first_key < limits->all_first || first_key + SCORE_KEYS > limits->all_end;
     const int count_rest = (FEATURES || at_boundary) && see_few_keys(args, limits);
     float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
-    score_keys(scores, query, rows->q, k);
+    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM);
 #if FEATURES
     shape_scores(scores, args, rows->share, rows->first_row, first_key, rows->share->kv_rows);
 #endif
@@ -258,21 +263,17 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
 
 /* Has the warp's queries and the first tiles loaded; the queries are there afterwards, with their
  * signs. */
-static __device__ __forceinline__ void load_first(const warp_rows *rows, const row_source *k,
-                                                  const row_source *v, shared_tiles *shared,
-                                                  int first_tile, int end_tile)
+static __device__ __forceinline__ void load_first(const warp_rows *rows, const key_walk *walk)
 {
-    const attention_args *args = rows->args;
-    copy_queries(args, rows->share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
+    copy_queries(rows->args, rows->share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
                  WARP_LANES);
     for (int stage = 0; stage < STAGES - 1; stage++) {
-        if (first_tile + stage < end_tile)
-            load_kv_tile(args, rows->share, k, v, shared, stage, (first_tile + stage) * KV_TILE);
+        load_kv_tile(rows, walk, stage, walk->tile + stage);
         cp_async_commit();
     }
     cp_async_wait(STAGES - 2);
     __syncwarp();
-    if (!FEATURES && args->scale < 0.0f)
+    if (!FEATURES && rows->args->scale < 0.0f)
         flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
     __syncwarp();
 }
@@ -285,14 +286,15 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
                                               softmax_state *softmax)
 {
     const attention_args *args = rows->args;
-    const sequence_share *share = rows->share;
     const tile_limits tiles = limit_tiles(args, limits, careful);
-    const row_source k = find_keys(args, share, args->k, STRIDES(args, k), args->head_dim, 0);
-    const row_source v =
-        find_keys(args, share, args->v, STRIDES(args, v), args->value_dim, first_dim);
-    int tile = tiles.first, stage = 0;
-
-    load_first(rows, &k, &v, shared, tile, tiles.end);
+    key_walk walk;
+    walk.k = find_keys(args, rows->share, args->k, STRIDES(args, k), args->head_dim, 0);
+    walk.v = find_keys(args, rows->share, args->v, STRIDES(args, v), args->value_dim, first_dim);
+    walk.shared = shared;
+    walk.tile = tiles.first;
+    walk.end_tile = tiles.end;
+    walk.stage = 0;
+    load_first(rows, &walk);
     unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
 #if Q_IN_REGISTERS
 #pragma unroll
@@ -301,33 +303,27 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
 #endif
 
 #pragma unroll 1
-    for (; tile < tiles.first_straight; tile++, stage = stage_after(stage)) {
-        turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+    for (; walk.tile < tiles.first_straight; go_on(&walk)) {
+        turn_to_tile(rows, &walk);
 #pragma unroll 1
         for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
-            attend_any(rows, query, shared->k[stage] + i * HEAD_DIM,
-                       shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, limits, careful, out,
-                       softmax);
+            attend_any(rows, query, &walk, i, limits, careful, out, softmax);
     }
     if (!careful) {
 #pragma unroll 1
-        for (; tile < tiles.end_inner; tile++, stage = stage_after(stage)) {
-            turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+        for (; walk.tile < tiles.end_inner; go_on(&walk)) {
+            turn_to_tile(rows, &walk);
 #pragma unroll 1
             for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
-                attend_straight(rows, query, shared->k[stage] + i * HEAD_DIM,
-                                shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, 0, out,
-                                softmax);
+                attend_straight(rows, query, &walk, i, 0, out, softmax);
         }
-        const int end_key = limits_of_rows(args, share, rows->first_row, WARP_ROWS).end;
+        const int end_key = limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS).end;
 #pragma unroll 1
-        for (; tile < tiles.end; tile++, stage = stage_after(stage)) {
-            turn_to_tile(args, share, &k, &v, shared, stage, tile, tiles.end);
+        for (; walk.tile < tiles.end; go_on(&walk)) {
+            turn_to_tile(rows, &walk);
 #pragma unroll 1
-            for (int i = 0; i < KV_TILE && tile * KV_TILE + i < end_key; i += SCORE_KEYS)
-                attend_straight(rows, query, shared->k[stage] + i * HEAD_DIM,
-                                shared->v[stage] + i * VALUE_DIM, tile * KV_TILE + i, 1, out,
-                                softmax);
+            for (int i = 0; i < KV_TILE && walk.tile * KV_TILE + i < end_key; i += SCORE_KEYS)
+                attend_straight(rows, query, &walk, i, 1, out, softmax);
         }
     }
     cp_async_wait(0); /* without keys Q is still on its way */
@@ -440,7 +436,7 @@ static __device__ __noinline__ void attend_again(const attention_args *args, uns
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     KERNEL_NAME(const __grid_constant__ attention_args args)
 {
-    const unsigned left = attend_rows(&args, !KEEP_MAXIMUM, ~0u);
-    if (KEEP_MAXIMUM && __syncthreads_or((int)left))
+    const unsigned left = attend_rows(&args, FEATURES, ~0u);
+    if (!FEATURES && __syncthreads_or((int)left))
         attend_again(&args, left);
 }

@@ -142,6 +142,18 @@ static __device__ __forceinline__ void find_base(const softmax_state *softmax,
         base[r] = exponent_base(softmax->max[r]);
 }
 
+/* What was summed of a row, by a factor. */
+static __device__ __forceinline__ void shrink_row(float out[ROW_GROUPS][OUT_TILES][4],
+                                                  softmax_state *softmax, int r, float factor)
+{
+    softmax->sum[r] *= factor;
+#pragma unroll
+    for (int n = 0; n < OUT_TILES; n++) {
+        out[r / 2][n][r % 2 * 2] *= factor;
+        out[r / 2][n][r % 2 * 2 + 1] *= factor;
+    }
+}
+
 /* Where a row's maximum moved, what was summed before, if anything, shrinks. */
 static __device__ __forceinline__ void move_to_maximum(const float new_max[LANE_ROWS],
                                                        float out[ROW_GROUPS][OUT_TILES][4],
@@ -158,14 +170,8 @@ static __device__ __forceinline__ void move_to_maximum(const float new_max[LANE_
     if (!__any_sync(ALL_LANES, moved))
         return;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax->sum[r] *= correction[r];
-#pragma unroll
-        for (int n = 0; n < OUT_TILES; n++) {
-            out[r / 2][n][r % 2 * 2] *= correction[r];
-            out[r / 2][n][r % 2 * 2 + 1] *= correction[r];
-        }
-    }
+    for (int r = 0; r < LANE_ROWS; r++)
+        shrink_row(out, softmax, r, correction[r]);
 }
 
 static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUPS][SCORE_TILES][4],
@@ -193,12 +199,7 @@ static __device__ __forceinline__ void renew_maximum(
         base[r] = exponent_base(new_max);
         const float correction = exp2_approx(softmax->max[r] - base[r]);
         softmax->max[r] = new_max;
-        softmax->sum[r] *= correction;
-#pragma unroll
-        for (int n = 0; n < OUT_TILES; n++) {
-            out[r / 2][n][r % 2 * 2] *= correction;
-            out[r / 2][n][r % 2 * 2 + 1] *= correction;
-        }
+        shrink_row(out, softmax, r, correction);
     }
 }
 
