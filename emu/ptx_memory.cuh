@@ -21,6 +21,11 @@ static __device__ __forceinline__ int number_now(int number)
     return number;
 }
 
+static __device__ __forceinline__ float float_now(float number)
+{
+    return number;
+}
+
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
 {
     emu_store_global(global, chunk.whole, 16);

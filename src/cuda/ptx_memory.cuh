@@ -27,6 +27,12 @@ static __device__ __forceinline__ int number_now(int number)
     return number;
 }
 
+static __device__ __forceinline__ float float_now(float number)
+{
+    asm volatile("" : "+f"(number));
+    return number;
+}
+
 static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk)
 {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),

@@ -83,21 +83,20 @@ static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16
 
 /* 2. Shared memory. */
 
-/* What a thread sends to the thread of the same number in the other block: half of its sums, then
- * maximum and sum of its two rows. */
-#define SENT_SUMS (OUT_TILES * 2)
-#define SENT_CHUNKS (SENT_SUMS / 4 + 1)
+/* What a thread sends to the thread of the same number in the other block: maximum and sum of its two
+ * rows, then half of what it has summed of the values. */
 
 typedef struct __align__(1024) shared_tiles
 {
     element q[QUERY_TILE * HEAD_DIM];
     element k[STAGES][PIECES][PIECE * HEAD_DIM];
     element v[STAGES][PIECES][PIECE * VALUE_DIM];
-    uint4 received[SENT_CHUNKS][CONSUMER_THREADS];
+    uint4 received_state[CONSUMER_THREADS];
+    uint4 received[OUT_TILES / 2][CONSUMER_THREADS];
     mbarrier q_full;
     mbarrier k_full[STAGES][PIECES], v_full[STAGES][PIECES];
     mbarrier empty[STAGES];
-    mbarrier all_received;
+    mbarrier state_received, all_received;
 }
 shared_tiles;
 
@@ -152,6 +151,8 @@ static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
     }
     for (int stage = 0; stage < STAGES; stage++)
         mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
+    mbarrier_init(&shared->state_received, 1);
+    mbarrier_arrive_expect(&shared->state_received, (int)sizeof shared->received_state);
     mbarrier_init(&shared->all_received, 1);
     mbarrier_arrive_expect(&shared->all_received, (int)sizeof shared->received);
     fence_mbarriers();
@@ -317,7 +318,8 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
         if (count_rest)
             start_values(out, rest[group], shared, stage, first_key);
     }
-    wgmma_wait(0);
+    if (!ONE_TILE)
+        wgmma_wait(0);
 }
 
 /* Of row r the lane sees keys up to `end[r]`, from its first key of the tile on; all rows of the
@@ -354,7 +356,7 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, float lar
         largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
 }
 
-/* One tile of keys. */
+/* One tile of keys. Where it is the only one, its last products may still be under way afterwards. */
 static __device__ __forceinline__ void add_tile(const attention_args *args, const block_work *w,
                                                 shared_tiles *shared, int i, int warp_row,
                                                 out_sums out, softmax_state *softmax,
@@ -377,7 +379,7 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
         add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KEYS_OF_FEW, 1);
     else
         add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KV_TILE, 0);
-    if (lane_id() == 0)
+    if (!ONE_TILE && lane_id() == 0)
         mbarrier_arrive(&shared->empty[stage]);
 }
 
@@ -399,30 +401,38 @@ static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, f
                       __float_as_uint(w));
 }
 
-/* The half that the other block finishes, and maximum and sum. */
-static __device__ __forceinline__ void send_half(const out_sums out, const softmax_state *softmax,
-                                                 int rank, shared_tiles *shared)
+/* Maximum and sum: known before the last values are multiplied, and needed first. */
+static __device__ __forceinline__ void send_state(const softmax_state *softmax, int rank,
+                                                  shared_tiles *shared)
+{
+    store_cluster_async_16(
+        cluster_address(&shared->received_state[thread_id()], 1 - rank),
+        pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
+        cluster_address(&shared->state_received, 1 - rank));
+}
+
+/* The half that the other block finishes. */
+static __device__ __forceinline__ void send_half(const out_sums out, int rank,
+                                                 shared_tiles *shared)
 {
     const unsigned place = cluster_address(&shared->received[0][thread_id()], 1 - rank);
     const unsigned barrier = cluster_address(&shared->all_received, 1 - rank);
     half_sums sent;
     take_half(sent, out, 1 - rank);
-    store_cluster_async_16(
-        place, pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
-        barrier);
 #pragma unroll
     for (int n = 0; n < OUT_TILES / 2; n++)
-        store_cluster_async_16(place + (unsigned)((n + 1) * CONSUMER_THREADS * (int)sizeof(uint4)),
+        store_cluster_async_16(place + (unsigned)(n * CONSUMER_THREADS * (int)sizeof(uint4)),
                                pack_floats(sent[n][0], sent[n][1], sent[n][2], sent[n][3]),
                                barrier);
 }
 
-/* Both blocks' maximum and sum, and what each one's sums count for. */
+/* Both blocks' maximum and sum, and what each one's sums count for. Both find the same bits: neither
+ * product is rounded away into the addition. */
 static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, float mine[LANE_ROWS],
-                                                     float theirs[LANE_ROWS], int rank,
+                                                     float theirs[LANE_ROWS],
                                                      const shared_tiles *shared)
 {
-    const uint4 state = shared->received[0][thread_id()];
+    const uint4 state = shared->received_state[thread_id()];
     const float their_max[LANE_ROWS] = {__uint_as_float(state.x), __uint_as_float(state.y)};
     const float their_sum[LANE_ROWS] = {__uint_as_float(state.z), __uint_as_float(state.w)};
 #pragma unroll
@@ -431,26 +441,23 @@ static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, flo
         const float base = exponent_base(largest);
         mine[r] = exp2_approx(softmax->max[r] - base);
         theirs[r] = exp2_approx(their_max[r] - base);
-        /* Whichever block computes it, the lower rank's part comes first: the same bits. */
-        const float first = rank ? their_sum[r] * theirs[r] : softmax->sum[r] * mine[r];
-        const float second = rank ? softmax->sum[r] * mine[r] : their_sum[r] * theirs[r];
-        softmax->sum[r] = first + second;
+        softmax->sum[r] = __fadd_rn(__fmul_rn(softmax->sum[r], mine[r]),
+                                    __fmul_rn(their_sum[r], theirs[r]));
         softmax->max[r] = largest;
     }
 }
 
-static __device__ __forceinline__ void add_received(half_sums half, const float mine[LANE_ROWS],
-                                                    const float theirs[LANE_ROWS],
+static __device__ __forceinline__ void add_received(half_sums half, const float theirs[LANE_ROWS],
                                                     const shared_tiles *shared)
 {
 #pragma unroll
     for (int n = 0; n < OUT_TILES / 2; n++) {
-        const uint4 got = shared->received[n + 1][thread_id()];
+        const uint4 got = shared->received[n][thread_id()];
         const float part[4] = {__uint_as_float(got.x), __uint_as_float(got.y),
                                __uint_as_float(got.z), __uint_as_float(got.w)};
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            half[n][i] = half[n][i] * mine[i / 2] + part[i] * theirs[i / 2];
+            half[n][i] = fmaf(part[i], theirs[i / 2], half[n][i]);
     }
 }
 
@@ -478,19 +485,17 @@ static __device__ __forceinline__ row_places find_places(const attention_args *a
     return places;
 }
 
+/* sums: divided, columns first_column … */
 static __device__ __forceinline__ void store_half(const attention_args *args,
                                                   const sequence_share *share, int warp_row,
                                                   const half_sums sums, int first_column,
                                                   const row_places *places,
-                                                  const softmax_state *softmax)
+                                                  const row_end end[LANE_ROWS])
 {
-    row_end end[LANE_ROWS];
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        end[r] = finish_row(args, softmax->max[r], softmax->sum[r], share->head, !DENSE);
-        store_chunks(places->out[r] + first_column, sums, r, end[r].factor, OUT_TILES / 2,
+    for (int r = 0; r < LANE_ROWS; r++)
+        store_chunks(places->out[r] + first_column, sums, r, OUT_TILES / 2,
                      warp_row + lane_row(r) < share->rows ? args->value_dim - first_column : 0);
-    }
     if (places->wants_lse && lane_id() % 4 == 0 && first_column == 0)
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
@@ -499,28 +504,39 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
     compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
 }
 
-/* Of a pair, each block finishes the half of its rank; a block alone both. */
+/* Of a pair, each block finishes the half of its rank; a block alone both. What can be done before the
+ * other's half is there, is. */
 static __device__ __forceinline__ void finish(const attention_args *args, const block_work *w,
                                               shared_tiles *shared, int warp_row,
                                               const out_sums out, softmax_state *softmax,
                                               const row_places *places)
 {
+    float mine[LANE_ROWS] = {1.0f, 1.0f}, theirs[LANE_ROWS] = {};
     if (w->pair) {
-        cluster_wait(); /* until the other block's mbarriers are there too */
-        send_half(out, softmax, w->rank, shared);
+        send_half(out, w->rank, shared);
+        mbarrier_wait(&shared->state_received, 0);
+        merge_softmax(softmax, mine, theirs, shared);
+    }
+    row_end end[LANE_ROWS];
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        end[r] = finish_row(args, softmax->max[r], softmax->sum[r], w->share.head, !DENSE);
+        mine[r] *= end[r].factor;
+        theirs[r] *= end[r].factor;
     }
     const int end_half = w->pair ? w->rank + 1 : 2;
 #pragma unroll 1 /* one copy of the code, which is fetched once */
     for (int half = w->rank; half < end_half; half++) {
         half_sums sums;
         take_half(sums, out, half);
+#pragma unroll
+        for (int i = 0; i < OUT_TILES * 2; i++)
+            sums[i / 4][i % 4] = float_now(sums[i / 4][i % 4] * mine[i % 4 / 2]);
         if (w->pair) {
             mbarrier_wait(&shared->all_received, 0);
-            float mine[LANE_ROWS], theirs[LANE_ROWS];
-            merge_softmax(softmax, mine, theirs, w->rank, shared);
-            add_received(sums, mine, theirs, shared);
+            add_received(sums, theirs, shared);
         }
-        store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places, softmax);
+        store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places, end);
     }
 }
 
@@ -551,10 +567,16 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         if (ONE_TILE)
             break;
     }
-    let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
+    if (w->pair) {
+        cluster_wait(); /* until the other block's mbarriers are there too */
+        send_state(&softmax, w->rank, shared);
+    }
+    if (ONE_TILE)
+        wgmma_wait(0);
+    let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
     if (!PLACES_FIRST)
         places = find_places(args, w, warp_row);
     finish(args, w, shared, warp_row, out, &softmax, &places);

@@ -22,19 +22,18 @@ static __device__ __forceinline__ void store_words(element *place, const float (
                 pack_elements(sums[n][r * 2] * factor, sums[n][r * 2 + 1] * factor);
 }
 
-/* The same, 16 bytes a lane, for which lanes exchange what they hold. That takes registers, but words
+/* The same of sums that are divided, 16 bytes a lane, for which lanes exchange what they hold. That takes registers, but words
  * take a third of a microsecond longer to get to memory. `columns` is 0 where the row is not there;
  * place is that of chunk lane_id() % 4. */
 static __device__ __forceinline__ void store_chunks(element *place, const float (*sums)[4], int r,
-                                                    float factor, int tiles, int columns)
+                                                    int tiles, int columns)
 {
 #pragma unroll
     for (int first = 0; first < tiles; first += 4) {
         unsigned words[4];
 #pragma unroll
         for (int n = 0; n < 4; n++)
-            words[n] = pack_elements(sums[first + n][r * 2] * factor,
-                                     sums[first + n][r * 2 + 1] * factor);
+            words[n] = pack_elements(sums[first + n][r * 2], sums[first + n][r * 2 + 1]);
         const uint4 chunk = quad_transpose(words);
         if ((first + lane_id() % 4) * CHUNK < columns)
             store_global_16(place + first * CHUNK, chunk);
