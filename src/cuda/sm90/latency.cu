@@ -142,13 +142,19 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     return w;
 }
 
-static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
+/* Those that the first loads need; then, while these are under way, the others. */
+static __device__ __forceinline__ void make_first_barriers(shared_tiles *shared)
 {
     mbarrier_init(&shared->q_full, 1);
-    for (int i = 0; i < STAGES * PIECES; i++) {
+    for (int i = 0; i < STAGES * PIECES; i++)
         mbarrier_init(&shared->k_full[0][i], 1);
+    fence_mbarriers();
+}
+
+static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared)
+{
+    for (int i = 0; i < STAGES * PIECES; i++)
         mbarrier_init(&shared->v_full[0][i], 1);
-    }
     for (int stage = 0; stage < STAGES; stage++)
         mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
     mbarrier_init(&shared->state_received, 1);
@@ -469,6 +475,7 @@ static __device__ __forceinline__ void add_received(half_sums half, const float 
 
 typedef struct row_places {
     element *out[LANE_ROWS]; /* of the lane's first chunk */
+    int columns;
     int wants_lse;
 } row_places;
 
@@ -481,6 +488,7 @@ static __device__ __forceinline__ row_places find_places(const attention_args *a
         places.out[r] =
             (element *)address_now(row_place(args, &w->share, warp_row + lane_row(r)) +
                                    lane_id() % 4 * CHUNK);
+    places.columns = number_now(args->value_dim);
     places.wants_lse = number_now(args->lse != NULL);
     return places;
 }
@@ -495,7 +503,7 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         store_chunks(places->out[r] + first_column, sums, r, OUT_TILES / 2,
-                     warp_row + lane_row(r) < share->rows ? args->value_dim - first_column : 0);
+                     warp_row + lane_row(r) < share->rows ? places->columns - first_column : 0);
     if (places->wants_lse && lane_id() % 4 == 0 && first_column == 0)
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
@@ -559,6 +567,8 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
     out_sums out = {};
     softmax_state softmax;
     forget(&softmax);
+    if (w->pair)
+        cluster_wait(); /* until the other block's mbarriers are there too; now nothing else is to do */
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1
@@ -570,10 +580,8 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
-    if (w->pair) {
-        cluster_wait(); /* until the other block's mbarriers are there too */
+    if (w->pair)
         send_state(&softmax, w->rank, shared);
-    }
     if (ONE_TILE)
         wgmma_wait(0);
     let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
@@ -588,13 +596,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
     if (fetches && lane_id() == 0)
-        make_barriers(shared);
+        make_first_barriers(shared);
     if (reads_lengths(&args.attention))
         wait_for_previous_kernel();
     const block_work w = find_work(&args.attention);
     if (fetches && lane_id() == 0) {
         wait_for_previous_kernel(); /* the others at the barrier, for this thread */
         fetch_first(&args, shared, &w);
+        make_other_barriers(shared);
     }
     __syncthreads();
     if (w.pair)
