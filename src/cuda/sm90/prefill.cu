@@ -533,16 +533,24 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
 
 /* 3. The kernel. */
 
-static __device__ __forceinline__ void make_barriers(shared_tiles *shared)
+/* Those that the first loads need, and by another warp meanwhile those that tell of free places. */
+static __device__ __forceinline__ void make_full_barriers(shared_tiles *shared)
 {
-    for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++) {
+    for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++)
         mbarrier_init(&shared->q_full[0][i], 1);
-        mbarrier_init(&shared->q_empty[0][i], 4);
-    }
     for (int stage = 0; stage < STAGES; stage++) {
         mbarrier_init(&shared->k_full[stage], 1);
-        mbarrier_init(&shared->k_empty[stage], CONSUMERS * 4);
         mbarrier_init(&shared->v_full[stage], 1);
+    }
+    fence_mbarriers();
+}
+
+static __device__ __forceinline__ void make_empty_barriers(shared_tiles *shared)
+{
+    for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++)
+        mbarrier_init(&shared->q_empty[0][i], 4);
+    for (int stage = 0; stage < STAGES; stage++) {
+        mbarrier_init(&shared->k_empty[stage], CONSUMERS * 4);
         mbarrier_init(&shared->v_empty[stage], CONSUMERS * 4);
     }
     fence_mbarriers();
@@ -555,17 +563,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int fetches = thread_id() == 0;
     writer at = {{(int)blockIdx.x, 0}};
     work *first = NULL;
+    int fetched = 0;
     if (fetches) {
+        make_full_barriers(shared);
         wait_for_previous_kernel(); /* all others wait for what this thread finds and fetches */
         first = find_next(&args, shared, &at);
+        fetched = fetch_first(&args, shared, first, &at);
     }
-    if (thread_id() == 32) /* another warp meanwhile */
-        make_barriers(shared);
+    if (thread_id() == WARP_LANES)
+        make_empty_barriers(shared);
     __syncthreads();
     if (warp_id() < 4) {
         lower_registers(PRODUCER_REGISTERS);
         if (fetches) {
-            produce(&args, shared, first, &at);
+            produce(&args, shared, first, fetched, &at);
             let_next_kernel_start();
         }
     } else {

@@ -47,11 +47,11 @@ static __device__ __forceinline__ page_place find_box(const attention_args *args
     return place;
 }
 
-static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_map *map, int dims,
+/* Into a place that is free. */
+static __device__ __forceinline__ void start_tile(element *tile, const tensor_map *map, int dims,
                                                   const page_place places[BOXES], int head,
-                                                  mbarrier *full, mbarrier *empty, int parity)
+                                                  mbarrier *full)
 {
-    mbarrier_wait(empty, parity ^ 1);
     mbarrier_arrive_expect(full, KV_TILE * PANELS_DIMS(dims) * (int)sizeof(element));
 #pragma unroll
     for (int box = 0; box < BOXES; box++)
@@ -59,25 +59,39 @@ static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_ma
                     places[box].page, full);
 }
 
+static __device__ __forceinline__ void fetch_tile(element *tile, const tensor_map *map, int dims,
+                                                  const page_place places[BOXES], int head,
+                                                  mbarrier *full, mbarrier *empty, int parity)
+{
+    mbarrier_wait(empty, parity ^ 1);
+    start_tile(tile, map, dims, places, head, full);
+}
+
+/* A warpgroup's queries. In their map heads come before rows: a box holds packed rows in their
+ * order. */
+static __device__ __forceinline__ void start_queries(const sm90_args *args, shared_tiles *shared,
+                                                     const work *w, int group)
+{
+    const attention_args *a = &args->attention;
+    mbarrier *full = &shared->q_full[w->buffer][group];
+    mbarrier_arrive_expect(full, (int)sizeof shared->q[0][0]);
+    load_panels(shared->q[w->buffer][group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
+                w->share.q_first + row_of(a, w->block_row + group * GROUP_ROWS),
+                a->cu_q ? 0 : w->share.batch, full);
+}
+
 /* Tells the consumers what comes next, and fetches its queries. */
 static __device__ __forceinline__ void announce(const sm90_args *args, shared_tiles *shared,
                                                 work *w, position *queries)
 {
-    const attention_args *a = &args->attention;
-    const int buffer = w->buffer = queries->place;
+    w->buffer = queries->place;
 #pragma unroll
     for (int group = 0; group < CONSUMERS; group++) {
-        mbarrier *full = &shared->q_full[buffer][group];
-        mbarrier_wait(&shared->q_empty[buffer][group], queries->parity ^ 1);
-        if (w->first_tile >= w->end_tile) {
-            mbarrier_arrive(full);
-            continue;
-        }
-        mbarrier_arrive_expect(full, (int)sizeof shared->q[0][0]);
-        /* In its map heads come before rows: a box holds packed rows in their order. */
-        load_panels(shared->q[buffer][group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
-                    w->share.q_first + row_of(a, w->block_row + group * GROUP_ROWS),
-                    a->cu_q ? 0 : w->share.batch, full);
+        mbarrier_wait(&shared->q_empty[w->buffer][group], queries->parity ^ 1);
+        if (w->first_tile >= w->end_tile)
+            mbarrier_arrive(&shared->q_full[w->buffer][group]);
+        else
+            start_queries(args, shared, w, group);
     }
     advance(queries, QUERY_BUFFERS);
 }
@@ -106,6 +120,26 @@ static __device__ __forceinline__ work *find_next(const sm90_args *args, shared_
     return next;
 }
 
+/* What the consumers wait for first, before they are even met: nothing is in use yet. Returns whether
+ * the work's first tile of keys is under way. */
+static __device__ __forceinline__ int fetch_first(const sm90_args *args, shared_tiles *shared,
+                                                  work *w, writer *at)
+{
+    if (w->first_tile >= w->end_tile)
+        return 0;
+    page_place places[BOXES];
+    find_boxes(places, args, w, w->first_tile);
+    start_tile(shared->k[0], &args->k, HEAD_DIM, places, w->share.kv_head, &shared->k_full[0]);
+    w->buffer = 0;
+#pragma unroll
+    for (int group = 0; group < CONSUMERS; group++)
+        start_queries(args, shared, w, group);
+    start_tile(shared->v[0], &args->v, VALUE_DIM, places, w->share.kv_head, &shared->v_full[0]);
+    advance(&at->queries, QUERY_BUFFERS);
+    advance(&at->keys, STAGES);
+    return 1;
+}
+
 /* Some tiles of keys of a work. The first keys come before the queries, whose place may still be in
  * use. */
 static __device__ __forceinline__ void fetch_tiles(const sm90_args *args, shared_tiles *shared,
@@ -127,20 +161,21 @@ static __device__ __forceinline__ void fetch_tiles(const sm90_args *args, shared
     }
 }
 
-/* Work after work, from the first one on. The next is found when all stages are taken, while consumers
- * are busy with this one. */
+/* Work after work, from the first one on, of which so many tiles of keys are under way. The next is
+ * found when all stages are taken, while consumers are busy with this one. */
 static __device__ __forceinline__ void produce(const sm90_args *args, shared_tiles *shared, work *w,
-                                               writer *at)
+                                               int fetched, writer *at)
 {
 #pragma unroll 1
     while (w->way != NO_WORK) {
         const int full = min(w->first_tile + STAGES, w->end_tile);
         if (w->way == NO_KEYS)
             announce(args, shared, w, &at->queries);
-        fetch_tiles(args, shared, w, w->first_tile, full, at);
+        fetch_tiles(args, shared, w, w->first_tile + fetched, full, at);
         work *next = find_next(args, shared, at);
         fetch_tiles(args, shared, w, full, w->end_tile, at);
         w = next;
+        fetched = 0;
     }
     announce(args, shared, w, &at->queries);
 }
