@@ -102,8 +102,8 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
 
 #else
 
-/* Here a thread's chunks lie in one column, a fixed number of rows apart: an address is one
- * addition. */
+/* Here a thread's chunks lie in one column, a fixed number of rows apart: an address in global memory is
+ * one addition, and in shared memory one of few, because the swizzle repeats after eight rows. */
 static __device__ __forceinline__ void copy_rows(const attention_args *args,
                                                  const sequence_share *share,
                                                  const row_source *source, element *tile,
@@ -120,8 +120,9 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
 #pragma unroll
     for (int first = 0; first < tile_rows; first += rows_apart) {
         if (rows_apart <= tile_rows || row < tile_rows)
-            cp_async_16_or_zero(tile_element(tile, tile_dims, first + row, column), global,
-                                first < rows_left);
+            cp_async_16_or_zero(tile_element(tile, tile_dims, first % 8 + row, column) +
+                                    first / 8 * 8 * tile_dims,
+                                global, first < rows_left);
         global += apart;
     }
 }

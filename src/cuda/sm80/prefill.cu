@@ -30,9 +30,10 @@
 #ifndef STAGES
 #define STAGES 2
 #endif
-/* 1: a warp keeps its rows of Q in registers. */
-#ifndef Q_IN_REGISTERS
-#define Q_IN_REGISTERS (HEAD_DIM <= 64)
+/* Of its rows of Q a warp keeps so many steps of 16 dims in registers, and reads the others again for
+ * every tile of keys. */
+#ifndef HELD_STEPS
+#define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : HEAD_DIM == 256 && !FEATURES ? 10 : 0)
 #endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 2
@@ -129,13 +130,11 @@ static __device__ __forceinline__ void score_steps(float scores[ROW_GROUPS][SCOR
 {
 #pragma unroll
     for (int step = first_step; step < end_step; step++) {
-#if Q_IN_REGISTERS
-        score_step(scores, query[step], k, step, 0, SCORE_TILES, step == first_step);
-#else
-        unsigned query_step[ROW_GROUPS][4];
-        load_query_step(query_step, q, step);
-        score_step(scores, query_step, k, step, 0, SCORE_TILES, step == first_step);
-#endif
+        unsigned loaded[ROW_GROUPS][4];
+        if (step >= HELD_STEPS)
+            load_query_step(loaded, q, step);
+        score_step(scores, step < HELD_STEPS ? query[step] : loaded, k, step, 0, SCORE_TILES,
+                   step == first_step);
     }
 }
 
@@ -295,12 +294,10 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     walk.end_tile = tiles.end;
     walk.stage = 0;
     load_first(rows, &walk);
-    unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
-#if Q_IN_REGISTERS
+    unsigned query[HELD_STEPS ? HELD_STEPS : 1][ROW_GROUPS][4];
 #pragma unroll
-    for (int step = 0; step < QUERY_STEPS; step++)
+    for (int step = 0; step < HELD_STEPS; step++)
         load_query_step(query[step], rows->q, step);
-#endif
 
 #pragma unroll 1
     for (; walk.tile < tiles.first_straight; go_on(&walk)) {
