@@ -253,7 +253,7 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
     tiles.first = keys->first / KV_TILE;
     tiles.end = (keys->end + KV_TILE - 1) / KV_TILE;
     tiles.first_straight = tiles.end_inner = tiles.end;
-    if (careful || keys->all_first >= keys->all_end || see_few_keys(args, keys))
+    if (careful || see_few_keys(args, keys))
         return tiles;
     tiles.first_straight = min((keys->all_first + 2 * KV_TILE - 1) / KV_TILE, tiles.end);
     tiles.end_inner = max(tiles.first_straight, keys->all_end / KV_TILE);
