@@ -309,13 +309,10 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
             mbarrier_wait(&shared->v_full[stage][first_key / PIECE], parity);
         if (first_key >= keys)
             continue; /* nobody sees them */
+        exponentiate(scores, softmax, base, scale_log2, first_key / 2, (first_key + GROUP_KEYS) / 2);
 #pragma unroll
         for (int i = 0; i < GROUP_KEYS / 4; i++) {
-            const int r = i % 2;
-            float *pair = &scores[0][first_key / 8 + i / 2][r * 2];
-            pair[0] = exp2_approx(fmaf(pair[0], scale_log2, -base[r]));
-            pair[1] = exp2_approx(fmaf(pair[1], scale_log2, -base[r]));
-            softmax->sum[r] += pair[0] + pair[1]; /* two by two: the chain is half as long */
+            const float *pair = &scores[0][first_key / 8 + i / 2][i % 2 * 2];
             const unsigned rounded = pack_elements(pair[0], pair[1]);
             weights[group][i / 4][i % 4] = rounded;
             if (count_rest)
