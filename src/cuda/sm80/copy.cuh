@@ -102,8 +102,8 @@ static __device__ __forceinline__ void copy_rows(const attention_args *args,
 
 #else
 
-/* Here a thread's chunks lie in one column, a fixed number of rows apart: an address in global memory is
- * one addition, and in shared memory one of few, because the swizzle repeats after eight rows. */
+/* Here a thread's chunks lie in one column, a fixed number of rows apart: an address in global memory
+ * is one addition, and those in shared memory are few, because the swizzle repeats after eight rows. */
 static __device__ __forceinline__ void copy_rows(const attention_args *args,
                                                  const sequence_share *share,
                                                  const row_source *source, element *tile,

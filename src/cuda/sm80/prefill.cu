@@ -182,9 +182,9 @@ static __device__ __forceinline__ void hide_ends(float scores[ROW_GROUPS][SCORE_
     }
 }
 
-/* SCORE_KEYS keys of a tile, from number part on, after each row's first. What exponents are relative to stays, so that nothing is
- * looked for in the scores, and scores, weights and values stand in one line without a branch, which
- * the compiler mixes as it likes. */
+/* SCORE_KEYS keys of a tile, from number part on, after each row's first. What exponents are relative
+ * to stays, so that nothing is looked for in the scores, and scores, weights and values stand in one
+ * line without a branch, which the compiler mixes as it likes. */
 static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
                                                        unsigned query[][ROW_GROUPS][4],
                                                        const key_walk *walk, int part, int hides,
@@ -201,8 +201,9 @@ static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
                rows->scale_log2);
 }
 
-/* Any SCORE_KEYS keys of a tile, of which the block's rows see those in limits. careful: values of keys that a
- * row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the result. */
+/* Any SCORE_KEYS keys of a tile, of which the block's rows see those in limits. careful: values of
+ * keys that a row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the
+ * result. */
 static __device__ __forceinline__ void attend_any(const warp_rows *rows,
                                                   unsigned query[][ROW_GROUPS][4],
                                                   const key_walk *walk, int part,

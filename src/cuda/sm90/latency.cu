@@ -83,14 +83,13 @@ static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16
 
 /* 2. Shared memory. */
 
-/* What a thread sends to the thread of the same number in the other block: maximum and sum of its two
- * rows, then half of what it has summed of the values. */
-
 typedef struct __align__(1024) shared_tiles
 {
     element q[QUERY_TILE * HEAD_DIM];
     element k[STAGES][PIECES][PIECE * HEAD_DIM];
     element v[STAGES][PIECES][PIECE * VALUE_DIM];
+    /* From the thread of the same number in the other block: maximum and sum of its two rows, and half
+     * of what it has summed of the values. */
     uint4 received_state[CONSUMER_THREADS];
     uint4 received[OUT_TILES / 2][CONSUMER_THREADS];
     mbarrier q_full;
@@ -568,7 +567,7 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
     softmax_state softmax;
     forget(&softmax);
     if (w->pair)
-        cluster_wait(); /* until the other block's mbarriers are there too; now nothing else is to do */
+        cluster_wait(); /* until the other block's mbarriers are there too: here it costs nothing */
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
 #pragma unroll 1

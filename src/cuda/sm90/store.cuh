@@ -22,9 +22,9 @@ static __device__ __forceinline__ void store_words(element *place, const float (
                 pack_elements(sums[n][r * 2] * factor, sums[n][r * 2 + 1] * factor);
 }
 
-/* The same of sums that are divided, 16 bytes a lane, for which lanes exchange what they hold. That takes registers, but words
- * take a third of a microsecond longer to get to memory. `columns` is 0 where the row is not there;
- * place is that of chunk lane_id() % 4. */
+/* The same of sums that are divided already, 16 bytes a lane, for which lanes exchange what they hold.
+ * That takes registers, but words take a third of a microsecond longer to get to memory. `columns` is
+ * 0 where the row is not there; place is that of chunk lane_id() % 4. */
 static __device__ __forceinline__ void store_chunks(element *place, const float (*sums)[4], int r,
                                                     int tiles, int columns)
 {
