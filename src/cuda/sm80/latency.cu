@@ -37,8 +37,9 @@
 #ifndef SLOT_KEYS
 #define SLOT_KEYS 16
 #endif
-#ifndef Q_IN_REGISTERS
-#define Q_IN_REGISTERS (HEAD_DIM * ROW_GROUPS <= 128)
+/* Steps of 16 dims that a warp keeps of Q in registers. */
+#ifndef HELD_STEPS
+#define HELD_STEPS (HEAD_DIM * ROW_GROUPS <= 128 ? QUERY_STEPS : 0)
 #endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 1
@@ -147,13 +148,11 @@ static __device__ __forceinline__ void score_slot(float scores[ROW_GROUPS][SCORE
 {
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++) {
-#if Q_IN_REGISTERS
-        score_step(scores, query[step], k, step, slot * SLOT_TILES, SLOT_TILES, step == 0);
-#else
-        unsigned query_step[ROW_GROUPS][4];
-        load_signed_query_step(query_step, q, step, scale);
-        score_step(scores, query_step, k, step, slot * SLOT_TILES, SLOT_TILES, step == 0);
-#endif
+        unsigned loaded[ROW_GROUPS][4];
+        if (step >= HELD_STEPS)
+            load_signed_query_step(loaded, q, step, scale);
+        score_step(scores, step < HELD_STEPS ? query[step] : loaded, k, step, slot * SLOT_TILES,
+                   SLOT_TILES, step == 0);
     }
 }
 
@@ -400,14 +399,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
     forget(&softmax);
-    unsigned query[Q_IN_REGISTERS ? QUERY_STEPS : 1][ROW_GROUPS][4];
+    unsigned query[HELD_STEPS ? HELD_STEPS : 1][ROW_GROUPS][4];
     cp_async_wait(PARTS_AHEAD);
     __syncthreads();
-#if Q_IN_REGISTERS
 #pragma unroll
-    for (int step = 0; step < QUERY_STEPS; step++)
+    for (int step = 0; step < HELD_STEPS; step++)
         load_signed_query_step(query[step], shared->q, step, args.scale);
-#endif
 
 #pragma unroll 1
     for (int key = first_key + warp_id() * WARP_KEYS; key < stream.end_key;

@@ -70,12 +70,12 @@
 #define PIECES (KV_TILE / PIECE)
 #define PIECE_TILES (PIECE / 8)
 
-#include "ptx_cluster.cuh"
 #include "ptx_launch.cuh"
 #include "sm80/features.cuh"
 #include "sm90/panel.cuh"
 #include "sm90/sm90_args.h"
 #include "sm90/again.cuh"
+#include "sm90/exchange.cuh"
 #include "sm90/store.cuh"
 
 static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
@@ -88,14 +88,10 @@ typedef struct __align__(1024) shared_tiles
     element q[QUERY_TILE * HEAD_DIM];
     element k[STAGES][PIECES][PIECE * HEAD_DIM];
     element v[STAGES][PIECES][PIECE * VALUE_DIM];
-    /* From the thread of the same number in the other block: maximum and sum of its two rows, and half
-     * of what it has summed of the values. */
-    uint4 received_state[CONSUMER_THREADS];
-    uint4 received[OUT_TILES / 2][CONSUMER_THREADS];
+    exchange other;
     mbarrier q_full;
     mbarrier k_full[STAGES][PIECES], v_full[STAGES][PIECES];
     mbarrier empty[STAGES];
-    mbarrier state_received, all_received;
 }
 shared_tiles;
 
@@ -103,9 +99,6 @@ shared_tiles;
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_tiles)};
 
 /* 3. Steps, in calling order. */
-
-typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
-typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
 
 /* The block's rows and its tiles of keys. */
 typedef struct block_work {
@@ -154,12 +147,9 @@ static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared)
 {
     for (int i = 0; i < STAGES * PIECES; i++)
         mbarrier_init(&shared->v_full[0][i], 1);
-    for (int stage = 0; stage < STAGES; stage++)
+    for (int stage = 0; stage < STAGES && !ONE_TILE; stage++)
         mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
-    mbarrier_init(&shared->state_received, 1);
-    mbarrier_arrive_expect(&shared->state_received, (int)sizeof shared->received_state);
-    mbarrier_init(&shared->all_received, 1);
-    mbarrier_arrive_expect(&shared->all_received, (int)sizeof shared->received);
+    make_exchange_barriers(&shared->other);
     fence_mbarriers();
 }
 
@@ -361,7 +351,7 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, float lar
         largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
 }
 
-/* One tile of keys. Where it is the only one, its last products may still be under way afterwards. */
+/* One tile of keys. Where it is the only one, its last products are not waited for. */
 static __device__ __forceinline__ void add_tile(const attention_args *args, const block_work *w,
                                                 shared_tiles *shared, int i, int warp_row,
                                                 out_sums out, softmax_state *softmax,
@@ -388,85 +378,7 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
         mbarrier_arrive(&shared->empty[stage]);
 }
 
-/* 4. Two blocks exchange. */
-
-/* OUT_TILES / 2 × 8 value dims. */
-typedef float half_sums[OUT_TILES / 2][4];
-
-static __device__ __forceinline__ void take_half(half_sums half, const out_sums out, int which)
-{
-#pragma unroll
-    for (int i = 0; i < OUT_TILES * 2; i++)
-        half[i / 4][i % 4] = which ? out[0][i / 4 + OUT_TILES / 2][i % 4] : out[0][i / 4][i % 4];
-}
-
-static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, float w)
-{
-    return make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z),
-                      __float_as_uint(w));
-}
-
-/* Maximum and sum: known before the last values are multiplied, and needed first. */
-static __device__ __forceinline__ void send_state(const softmax_state *softmax, int rank,
-                                                  shared_tiles *shared)
-{
-    store_cluster_async_16(
-        cluster_address(&shared->received_state[thread_id()], 1 - rank),
-        pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
-        cluster_address(&shared->state_received, 1 - rank));
-}
-
-/* The half that the other block finishes. */
-static __device__ __forceinline__ void send_half(const out_sums out, int rank,
-                                                 shared_tiles *shared)
-{
-    const unsigned place = cluster_address(&shared->received[0][thread_id()], 1 - rank);
-    const unsigned barrier = cluster_address(&shared->all_received, 1 - rank);
-    half_sums sent;
-    take_half(sent, out, 1 - rank);
-#pragma unroll
-    for (int n = 0; n < OUT_TILES / 2; n++)
-        store_cluster_async_16(place + (unsigned)(n * CONSUMER_THREADS * (int)sizeof(uint4)),
-                               pack_floats(sent[n][0], sent[n][1], sent[n][2], sent[n][3]),
-                               barrier);
-}
-
-/* Both blocks' maximum and sum, and what each one's sums count for. Both find the same bits: neither
- * product is rounded away into the addition. */
-static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, float mine[LANE_ROWS],
-                                                     float theirs[LANE_ROWS],
-                                                     const shared_tiles *shared)
-{
-    const uint4 state = shared->received_state[thread_id()];
-    const float their_max[LANE_ROWS] = {__uint_as_float(state.x), __uint_as_float(state.y)};
-    const float their_sum[LANE_ROWS] = {__uint_as_float(state.z), __uint_as_float(state.w)};
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const float largest = fmaxf(softmax->max[r], their_max[r]);
-        const float base = exponent_base(largest);
-        mine[r] = exp2_approx(softmax->max[r] - base);
-        theirs[r] = exp2_approx(their_max[r] - base);
-        softmax->sum[r] = __fadd_rn(__fmul_rn(softmax->sum[r], mine[r]),
-                                    __fmul_rn(their_sum[r], theirs[r]));
-        softmax->max[r] = largest;
-    }
-}
-
-static __device__ __forceinline__ void add_received(half_sums half, const float theirs[LANE_ROWS],
-                                                    const shared_tiles *shared)
-{
-#pragma unroll
-    for (int n = 0; n < OUT_TILES / 2; n++) {
-        const uint4 got = shared->received[n][thread_id()];
-        const float part[4] = {__uint_as_float(got.x), __uint_as_float(got.y),
-                               __uint_as_float(got.z), __uint_as_float(got.w)};
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            half[n][i] = fmaf(part[i], theirs[i / 2], half[n][i]);
-    }
-}
-
-/* 5. The end. */
+/* 4. The end. */
 
 /* What the end needs of the argument. A block alone on its multiprocessor looks it up while the first
  * keys come, because each line of the argument takes 0.1 µs; others have no registers for that. */
@@ -520,9 +432,9 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
 {
     float mine[LANE_ROWS] = {1.0f, 1.0f}, theirs[LANE_ROWS] = {};
     if (w->pair) {
-        send_half(out, w->rank, shared);
-        mbarrier_wait(&shared->state_received, 0);
-        merge_softmax(softmax, mine, theirs, shared);
+        send_half(out, w->rank, &shared->other);
+        mbarrier_wait(&shared->other.state_there, 0);
+        merge_softmax(softmax, mine, theirs, &shared->other);
     }
     row_end end[LANE_ROWS];
 #pragma unroll
@@ -540,14 +452,14 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
         for (int i = 0; i < OUT_TILES * 2; i++)
             sums[i / 4][i % 4] = float_now(sums[i / 4][i % 4] * mine[i % 4 / 2]);
         if (w->pair) {
-            mbarrier_wait(&shared->all_received, 0);
-            add_received(sums, theirs, shared);
+            mbarrier_wait(&shared->other.half_there, 0);
+            add_received(sums, theirs, &shared->other);
         }
         store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places, end);
     }
 }
 
-/* 6. The kernel. */
+/* 5. The kernel. */
 
 /* They may be what the kernel before this one writes. */
 static __device__ __forceinline__ int reads_lengths(const attention_args *args)
@@ -580,7 +492,7 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
     for (int r = 0; r < LANE_ROWS; r++)
         softmax.sum[r] = quad_sum(softmax.sum[r]);
     if (w->pair)
-        send_state(&softmax, w->rank, shared);
+        send_state(&softmax, w->rank, &shared->other);
     if (ONE_TILE)
         wgmma_wait(0);
     let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */

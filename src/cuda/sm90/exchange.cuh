@@ -1,0 +1,104 @@
+/* exchange.cuh: what the two blocks of a cluster send each other at the end of latency.cu.
+ *
+ * Each has summed over its half of the keys and finishes one half of the value dims, so that it needs
+ * the other's maximum and sum, and the other's sums for that half. A thread sends to the thread of the
+ * same number; st.async counts what comes on an mbarrier of the block that it comes to. */
+#ifndef FC_SM90_EXCHANGE_CUH
+#define FC_SM90_EXCHANGE_CUH
+
+#include "ptx_bulk.cuh"
+#include "ptx_cluster.cuh"
+#include "sm90/weights.cuh"
+
+/* What comes from the other block. */
+typedef struct exchange {
+    uint4 state[CONSUMER_THREADS]; /* maximum and sum of two rows */
+    uint4 half[OUT_TILES / 2][CONSUMER_THREADS];
+    mbarrier state_there, half_there;
+} exchange;
+
+static __device__ __forceinline__ void make_exchange_barriers(exchange *other)
+{
+    mbarrier_init(&other->state_there, 1);
+    mbarrier_arrive_expect(&other->state_there, (int)sizeof other->state);
+    mbarrier_init(&other->half_there, 1);
+    mbarrier_arrive_expect(&other->half_there, (int)sizeof other->half);
+}
+
+/* OUT_TILES / 2 × 8 value dims. */
+typedef float half_sums[OUT_TILES / 2][4];
+
+static __device__ __forceinline__ void take_half(half_sums half, const out_sums out, int which)
+{
+#pragma unroll
+    for (int i = 0; i < OUT_TILES * 2; i++)
+        half[i / 4][i % 4] = which ? out[0][i / 4 + OUT_TILES / 2][i % 4] : out[0][i / 4][i % 4];
+}
+
+static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, float w)
+{
+    return make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z),
+                      __float_as_uint(w));
+}
+
+/* Maximum and sum: known before the last values are multiplied, and needed first. */
+static __device__ __forceinline__ void send_state(const softmax_state *softmax, int rank,
+                                                  exchange *other)
+{
+    store_cluster_async_16(
+        cluster_address(&other->state[thread_id()], 1 - rank),
+        pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
+        cluster_address(&other->state_there, 1 - rank));
+}
+
+/* The half that the other block finishes. */
+static __device__ __forceinline__ void send_half(const out_sums out, int rank,
+                                                 exchange *other)
+{
+    const unsigned place = cluster_address(&other->half[0][thread_id()], 1 - rank);
+    const unsigned barrier = cluster_address(&other->half_there, 1 - rank);
+    half_sums sent;
+    take_half(sent, out, 1 - rank);
+#pragma unroll
+    for (int n = 0; n < OUT_TILES / 2; n++)
+        store_cluster_async_16(place + (unsigned)(n * CONSUMER_THREADS * (int)sizeof(uint4)),
+                               pack_floats(sent[n][0], sent[n][1], sent[n][2], sent[n][3]),
+                               barrier);
+}
+
+/* Both blocks' maximum and sum, and what each one's sums count for. Both find the same bits: both
+ * products are rounded before they are added. */
+static __device__ __forceinline__ void merge_softmax(softmax_state *softmax, float mine[LANE_ROWS],
+                                                     float theirs[LANE_ROWS],
+                                                     const exchange *other)
+{
+    const uint4 state = other->state[thread_id()];
+    const float their_max[LANE_ROWS] = {__uint_as_float(state.x), __uint_as_float(state.y)};
+    const float their_sum[LANE_ROWS] = {__uint_as_float(state.z), __uint_as_float(state.w)};
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const float largest = fmaxf(softmax->max[r], their_max[r]);
+        const float base = exponent_base(largest);
+        mine[r] = exp2_approx(softmax->max[r] - base);
+        theirs[r] = exp2_approx(their_max[r] - base);
+        softmax->sum[r] = __fadd_rn(__fmul_rn(softmax->sum[r], mine[r]),
+                                    __fmul_rn(their_sum[r], theirs[r]));
+        softmax->max[r] = largest;
+    }
+}
+
+static __device__ __forceinline__ void add_received(half_sums half, const float theirs[LANE_ROWS],
+                                                    const exchange *other)
+{
+#pragma unroll
+    for (int n = 0; n < OUT_TILES / 2; n++) {
+        const uint4 got = other->half[n][thread_id()];
+        const float part[4] = {__uint_as_float(got.x), __uint_as_float(got.y),
+                               __uint_as_float(got.z), __uint_as_float(got.w)};
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            half[n][i] = fmaf(part[i], theirs[i / 2], half[n][i]);
+    }
+}
+
+#endif
