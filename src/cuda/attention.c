@@ -27,6 +27,12 @@ static const char *refuse_types(const fc_attention *p)
     return NULL;
 }
 
+/* Whether they fit an int. */
+static bool are_small(fc_strides s)
+{
+    return llabs(s.batch) <= INT32_MAX && llabs(s.head) <= INT32_MAX && llabs(s.row) <= INT32_MAX;
+}
+
 static const char *refuse_sizes(const fc_attention *p)
 {
     const int64_t rows[] = {p->q_length, p->kv_length, p->packed_q_rows, p->packed_kv_rows};
@@ -40,6 +46,8 @@ static const char *refuse_sizes(const fc_attention *p)
                          p->page_count);
     if (p->batch > INT32_MAX / (p->q_heads ? p->q_heads : 1))
         return fc_refuse("batch = " I64 " is too large", p->batch);
+    if (!are_small(p->lse_strides))
+        return fc_refuse("a stride of lse is more than %d elements", INT32_MAX);
     return NULL;
 }
 
@@ -127,11 +135,17 @@ static element_strides elements_of(fc_strides s, bool packed)
 }
 
 /* Read by the plain variants alone, which run where strides are whole chunks. */
-static chunk_strides chunks_of(fc_strides s, bool packed)
+static row_strides chunks_of(fc_strides s, bool packed)
 {
-    return (chunk_strides){.batch = packed ? 0 : (int)(s.batch / FC_CUDA_CHUNK),
-                           .head = (int)(s.head / FC_CUDA_CHUNK),
-                           .row = (int)(s.row / FC_CUDA_CHUNK)};
+    return (row_strides){.batch = packed ? 0 : (int)(s.batch / FC_CUDA_CHUNK),
+                         .head = (int)(s.head / FC_CUDA_CHUNK),
+                         .row = (int)(s.row / FC_CUDA_CHUNK)};
+}
+
+static row_strides lse_strides_of(fc_strides s, bool packed)
+{
+    return (row_strides){
+        .batch = packed ? 0 : (int)s.batch, .head = (int)s.head, .row = (int)s.row};
 }
 
 static broadcast_strides broadcast_of(fc_broadcast b)
@@ -162,6 +176,7 @@ static attention_features features(const fc_attention *p)
         .out_type = p->out_type,
         .bias_type = p->bias_type,
         .softcap = p->softcap,
+        .dropout_scale = (float)(1 / (1 - (double)p->dropout_p)),
         .dropout_threshold = (unsigned)ceil((double)p->dropout_p * 4294967296.0),
     };
 }
@@ -173,7 +188,7 @@ attention_args fc_cuda_arguments(const fc_attention *p)
         .k_chunks = chunks_of(p->k_strides, p->packed_kv),
         .v_chunks = chunks_of(p->v_strides, p->packed_kv),
         .out_chunks = chunks_of(p->out_strides, p->packed_q),
-        .lse_strides = elements_of(p->lse_strides, p->packed_q),
+        .lse_strides = lse_strides_of(p->lse_strides, p->packed_q),
         .batch = (int)p->batch,
         .q_heads = (int)p->q_heads,
         .heads_per_kv = fc_cuda_divisor(p->q_heads / p->kv_heads),
@@ -190,7 +205,6 @@ attention_args fc_cuda_arguments(const fc_attention *p)
         .splits = fc_cuda_divisor(1),
         .keys_per_split = (int)p->kv_length,
         .scale = p->scale,
-        .dropout_scale = (float)(1 / (1 - (double)p->dropout_p)),
         .more = features(p),
     };
 }

@@ -12,12 +12,13 @@ typedef struct fast_divisor {
     int shift;
 } fast_divisor;
 
-/* In chunks of 8 elements, where all strides are whole chunks. */
-typedef struct chunk_strides {
+/* Of Q, K, V and out in chunks of 8 elements, where all strides are whole chunks; of LSE in
+ * elements. */
+typedef struct row_strides {
     int batch; /* 0 where a tensor is packed */
     int head;
     int row;
-} chunk_strides;
+} row_strides;
 
 /* In elements. */
 typedef struct element_strides {
@@ -55,6 +56,7 @@ typedef struct attention_features {
     int out_type;
     int bias_type;
     float softcap; /* 0: off */
+    float dropout_scale;
     /* Dropout keeps a weight when its random word is at least this; 0: off. */
     unsigned dropout_threshold;
     unsigned dropout_seed[2];
@@ -62,8 +64,8 @@ typedef struct attention_features {
 } attention_features;
 
 typedef struct attention_args {
-    /* Two lines of 64 bytes: what a block reads before its first load, and after its last sum. It
-     * waits for each when it first looks there. */
+    /* Three lines of 64 bytes: what a block reads first, where it finds its rows, and what it reads
+     * after its last sum. It waits for each when it first looks there. */
     const int *cu_q; /* or NULL */
     const int *cu_kv;
     const int *kv_lengths;
@@ -73,32 +75,34 @@ typedef struct attention_args {
     int window_left, window_right; /* -1: no limit */
     fast_divisor heads_per_kv;     /* query heads that share a KV head */
     float scale;
-    float dropout_scale;
+    int first_batch; /* of this launch */
+
+    const void *q;
+    const void *k;
+    const void *v;
+    row_strides q_chunks, k_chunks, v_chunks;
+    int head_dim;
 
     void *out;
     const float *sinks; /* or NULL */
     float *lse;         /* or NULL */
-    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
-    float *partial_lse;        /* base 2 */
     fast_divisor packed_heads; /* of those on a KV head, heads whose rows share a tile: 1 or all */
-    chunk_strides out_chunks;
+    row_strides out_chunks, lse_strides;
     int value_dim;
-    int first_batch; /* of this launch */
 
-    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
-    const void *q;
-    const void *k;
-    const void *v;
-    chunk_strides q_chunks, k_chunks, v_chunks;
-    int head_dim;
+    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
+    float *partial_lse;  /* base 2 */
+    float *partial_out;  /* × value_dim, up to a multiple of 4; each split's own softmax */
     fast_divisor splits; /* blocks that share the keys of a tile of rows */
     int keys_per_split;  /* a whole number of tiles */
     int batch;
     int q_heads;
     int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
-    element_strides lse_strides;
 
     attention_features more;
 } attention_args;
+
+/* The same as a kernel's parameter, so that its lines are the constant cache's. */
+typedef attention_args line_aligned_args __attribute__((aligned(64)));
 
 #endif

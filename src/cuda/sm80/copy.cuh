@@ -45,7 +45,7 @@ static __device__ __forceinline__ void copy_chunk(const attention_args *args, el
 /* Where a sequence's rows lie in Q, K or V of one head; paged ones are looked up row by row. */
 typedef struct row_source {
     const element *first; /* row 0, the first dim wanted */
-    const row_strides *strides;
+    const tensor_strides *strides;
     long long row_stride, dim_stride; /* two of them, by value: five registers less */
     int dims;  /* from `first` on */
     int paged; /* 1: `first` is row 0 of page 0 */
@@ -54,7 +54,7 @@ typedef struct row_source {
 static __device__ __forceinline__ row_source find_keys(const attention_args *args,
                                                        const sequence_share *share,
                                                        const void *tensor,
-                                                       const row_strides *strides, int dims,
+                                                       const tensor_strides *strides, int dims,
                                                        int first_dim)
 {
     row_source source;
@@ -137,7 +137,7 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
                                                     int thread, int threads)
 {
     const int chunks = tile_dims / CHUNK;
-    if (args->packed_heads.divisor == 1) {
+    if (!HEADS_SHARE_TILES || args->packed_heads.divisor == 1) {
         row_source source;
         source.paged = 0;
         source.first = (const element *)args->q + q_index(args, share, STRIDES(args, q), 0);

@@ -17,7 +17,7 @@
 KERNEL_SHAPE_OF(KERNEL_NAME) = {WARPS, 0, THREADS, 0};
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    KERNEL_NAME(const __grid_constant__ attention_args args)
+    KERNEL_NAME(const __grid_constant__ line_aligned_args args)
 {
     attention_args unpacked = args;
     unpacked.packed_heads.divisor = 1;
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float base = exponent_base(largest);
     for (int split = 0; split < args.splits.divisor; split++)
         sum += exp2_approx(args.partial_lse[split * rows + first] - base);
-    unpacked.dropout_scale = 1.0f; /* each share's output has it */
+    unpacked.more.dropout_scale = 1.0f; /* each share's output has it */
     const row_end end = finish_row(&unpacked, largest, sum, head, 1);
 
     const long long index = q_index(&unpacked, &share, STRIDES(&args, out), row);

@@ -96,12 +96,12 @@ static __device__ __forceinline__ int head_of(const attention_args *args,
 
 /* Strides count elements where FEATURES is 1, else chunks, which need one instruction a product. */
 #if FEATURES
-typedef element_strides row_strides;
+typedef element_strides tensor_strides;
 #define STRIDE_UNIT 1
 #define STRIDES(args, tensor) (&(args)->more.tensor##_strides)
 #define DIM_STRIDE(strides) ((strides)->dim)
 #else
-typedef chunk_strides row_strides;
+typedef row_strides tensor_strides;
 #define STRIDE_UNIT CHUNK
 #define STRIDES(args, tensor) (&(args)->tensor##_chunks)
 #define DIM_STRIDE(strides) 1
@@ -115,7 +115,7 @@ static __device__ __forceinline__ long long times_stride(int number, long long s
 /* Index of the first element of a packed row in Q or out. */
 static __device__ __forceinline__ long long q_index(const attention_args *args,
                                                     const sequence_share *share,
-                                                    const row_strides *strides,
+                                                    const tensor_strides *strides,
                                                     int packed_row)
 {
     return STRIDE_UNIT *
@@ -126,7 +126,7 @@ static __device__ __forceinline__ long long q_index(const attention_args *args,
 
 /* The same of the sequence's first key in K or V, which is not paged. */
 static __device__ __forceinline__ long long first_kv_index(const sequence_share *share,
-                                                           const row_strides *strides)
+                                                           const tensor_strides *strides)
 {
     return STRIDE_UNIT * (times_stride(share->batch, strides->batch) +
                           times_stride(share->kv_head, strides->head) +

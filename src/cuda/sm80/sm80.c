@@ -80,13 +80,34 @@ static int dim_of_variant(const fc_attention *p)
     return FC_MAX_DIM;
 }
 
-static fc_status find_functions(const char *kernel_name, const fc_plan *plan, fc_sm80_plan *s)
+/* Writes which variant of latency.cu has warps that take all keys of a row at once: so many keys
+ * at most, or exactly so many where rows see all. Nothing where none does. */
+static void name_one_round(const fc_kernel *kernel, const fc_attention *p,
+                           const attention_args *args, char name[VARIANT_BYTES])
+{
+    static const int rounds[] = {128, 256, 512};
+    const bool is_dense =
+        !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
+    if (kernel != &fc_sm80_latency || !is_dense || fc_cuda_larger_dim(p) > 64 || p->scale < 0 ||
+        args->packed_heads.divisor > 1)
+        return;
+    for (int i = 0; i < 3; i++)
+        if (p->kv_length <= rounds[i]) {
+            const bool all =
+                p->kv_length == rounds[i] && p->window_left < 0 && p->window_right < 0;
+            snprintf(name, VARIANT_BYTES, "_k%d%s", rounds[i], all ? "_all" : "");
+            return;
+        }
+}
+
+static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    char name[VARIANT_BYTES];
+    char name[2 * VARIANT_BYTES], round[VARIANT_BYTES] = "";
+    name_one_round(kernel, p, &s->args, round);
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
-        snprintf(name, sizeof name, "%s_d%d_%s%s", kernel_name, dim_of_variant(p),
-                 fc_type_name(p->q_type), full ? "_full" : "");
+        snprintf(name, sizeof name, "%s_d%d%s_%s%s", kernel->name, dim_of_variant(p),
+                 full ? "" : round, fc_type_name(p->q_type), full ? "_full" : "");
         FC_TRY(fc_cuda_find_kernel(plan, name, full ? &s->full : &s->plain));
     }
     return s->args.splits.divisor > 1 ? fc_cuda_find_kernel(plan, "sm80_merge", &s->merge) : FC_OK;
@@ -145,13 +166,13 @@ static size_t latency_workspace(const fc_kernel *self, const fc_context *context
 static fc_status prepare_latency_plan(const fc_plan *plan, fc_sm80_plan *s)
 {
     s->args = latency_arguments(plan->context, &plan->problem);
-    return find_functions(fc_sm80_latency.name, plan, s);
+    return find_functions(&fc_sm80_latency, plan, s);
 }
 
 fc_status fc_sm80_prepare_prefill(const fc_plan *plan, fc_sm80_plan *s)
 {
     s->args = prefill_arguments(&plan->problem);
-    return find_functions(fc_sm80_prefill.name, plan, s);
+    return find_functions(&fc_sm80_prefill, plan, s);
 }
 
 static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prepared)

@@ -16,7 +16,7 @@ static __device__ __forceinline__ row_end finish_row(const attention_args *args,
                                                      float sum, int head, int add_sink)
 {
     row_end end;
-    float factor = FEATURES ? args->dropout_scale : 1.0f; /* looking there takes time */
+    float factor = FEATURES ? args->more.dropout_scale : 1.0f;
     if (add_sink && args->sinks) {
         const float sink = args->sinks[head] * LOG2_E;
         const float new_max = fmaxf(max_log2, sink);
@@ -38,16 +38,21 @@ static __device__ __forceinline__ float lse_log2_of(row_end end)
     return end.max_log2 + log2_approx(end.sum);
 }
 
+static __device__ __forceinline__ long long lse_index(const attention_args *args,
+                                                      const sequence_share *share, int packed_row)
+{
+    const row_strides *strides = &args->lse_strides;
+    return (long long)share->batch * strides->batch +
+           (long long)head_of(args, share, packed_row) * strides->head +
+           (long long)(share->q_first + row_of(args, packed_row)) * strides->row;
+}
+
 static __device__ __forceinline__ void store_lse(const attention_args *args,
                                                  const sequence_share *share, int packed_row,
                                                  row_end end)
 {
-    if (!args->lse)
-        return;
-    const element_strides *strides = &args->lse_strides;
-    args->lse[share->batch * strides->batch + head_of(args, share, packed_row) * strides->head +
-              (share->q_first + row_of(args, packed_row)) * strides->row] =
-        lse_log2_of(end) * LN_2;
+    if (args->lse)
+        args->lse[lse_index(args, share, packed_row)] = lse_log2_of(end) * LN_2;
 }
 
 static __device__ __forceinline__ void store_element(const attention_args *args, long long index,

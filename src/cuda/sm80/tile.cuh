@@ -186,16 +186,16 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
 }
 
 /* Exponents become relative to the largest score so far, whether it moved or not: for few rows and
- * few tiles that costs less than a branch, on both sides of which nothing can be mixed. */
-static __device__ __forceinline__ void renew_maximum(
-    const float scores[ROW_GROUPS][SCORE_TILES][4], float out[ROW_GROUPS][OUT_TILES][4],
-    softmax_state *softmax, float base[LANE_ROWS], float scale_log2)
+ * few tiles that costs less than a branch, on both sides of which nothing can be mixed. largest: of
+ * the lane's new scores. */
+static __device__ __forceinline__ void renew_maximum(const float largest[LANE_ROWS],
+                                                     float out[ROW_GROUPS][OUT_TILES][4],
+                                                     softmax_state *softmax,
+                                                     float base[LANE_ROWS], float scale_log2)
 {
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        const float largest =
-            quad_max(lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity())) * scale_log2;
-        const float new_max = fmaxf(softmax->max[r], largest);
+        const float new_max = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
         base[r] = exponent_base(new_max);
         const float correction = exp2_approx(softmax->max[r] - base[r]);
         softmax->max[r] = new_max;

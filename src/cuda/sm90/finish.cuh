@@ -2,7 +2,7 @@
 #ifndef FC_SM90_FINISH_CUH
 #define FC_SM90_FINISH_CUH
 
-#include "sm90/again.cuh"
+#include "sm80/again.cuh"
 #include "sm90/panel.cuh"
 #include "sm90/store.cuh"
 #include "sm90/weights.cuh"

@@ -74,7 +74,7 @@
 #include "sm80/features.cuh"
 #include "sm90/panel.cuh"
 #include "sm90/sm90_args.h"
-#include "sm90/again.cuh"
+#include "sm80/again.cuh"
 #include "sm90/exchange.cuh"
 #include "sm90/store.cuh"
 

@@ -3,8 +3,8 @@
  * A value that is infinite or NaN may not reach rows that do not see its key, but a hidden key's
  * weight is 0 and 0 · NaN is NaN. So the fast way multiplies everything, and where the sums of a
  * row come out finite they are right. The others go this way, which is slow and rarely taken. */
-#ifndef FC_SM90_AGAIN_CUH
-#define FC_SM90_AGAIN_CUH
+#ifndef FC_SM80_AGAIN_CUH
+#define FC_SM80_AGAIN_CUH
 
 #include "sm80/features.cuh"
 #include "sm80/store.cuh"
