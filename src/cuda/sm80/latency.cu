@@ -222,36 +222,6 @@ static __device__ __forceinline__ void score_round(const attention_args *args,
     }
 }
 
-/* Exponents of all teams become relative to the largest score of all, so that what they sum can be
- * added as it is. */
-static __device__ __forceinline__ void agree_on_maximum(shared_tiles *shared,
-                                                        const float largest[LANE_ROWS],
-                                                        softmax_state *softmax,
-                                                        float base[LANE_ROWS], float scale_log2)
-{
-    float of_team[LANE_ROWS];
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        of_team[r] = quad_max(largest[r]) * scale_log2;
-    leave_number(shared->max, of_team);
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        softmax->max[r] = largest_of_teams(shared->max[row_in_block(r)]);
-        base[r] = exponent_base(softmax->max[r]);
-    }
-}
-
-/* The only round of a team that has no keys. */
-static __device__ __forceinline__ void attend_nothing(shared_tiles *shared, softmax_state *softmax)
-{
-    float largest[LANE_ROWS], base[LANE_ROWS];
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        largest[r] = negative_infinity();
-    agree_on_maximum(shared, largest, softmax, base, 1.0f);
-}
-
 /* A round whose keys all rows see: no branch keeps the compiler from mixing scores, weights and
  * values. A row's only round also where some do not: what a hidden key's value may do to the sums is
  * mended at the end. */
@@ -271,7 +241,7 @@ static __device__ __forceinline__ void attend_straight(const attention_args *arg
         find_largest(scores, 0, SCORE_TILES, 1, largest);
     }
     if (ONE_ROUND)
-        agree_on_maximum(shared, largest, softmax, base, scale_log2);
+        set_maximum(largest, softmax, base, scale_log2);
     else
         renew_maximum(largest, out, softmax, base, scale_log2);
     exponentiate(scores, softmax, base, scale_log2, 0, STEP_SCORES);
@@ -300,11 +270,7 @@ static __device__ __forceinline__ void attend_any(const attention_args *args,
 #endif
     if (at_boundary)
         hide_keys(scores, args, share, first_row, key, stream->end_key);
-    if (ONE_ROUND) {
-        find_largest(scores, 0, SCORE_TILES, 1, largest);
-        agree_on_maximum(shared, largest, softmax, base, scale_log2);
-    } else
-        move_maximum(scores, out, softmax, base, scale_log2);
+    move_maximum(scores, out, softmax, base, scale_log2);
     const int by_key =
         !ONE_ROUND && may_hide_keys(args, at_boundary) && round_not_finite(stream);
     weigh_scores(scores, softmax, base, scale_log2, by_key, args, share, first_row, key);
@@ -371,12 +337,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale);
 
 #pragma unroll 1
-    for (int key = first_key; ONE_ROUND || key < stream.end_key; key += TEAMS * WARP_KEYS) {
+    for (int key = first_key; ALL_KEYS || key < stream.end_key; key += TEAMS * WARP_KEYS) {
         const int at_boundary =
             key < limits.all_first || key + WARP_KEYS > min(limits.all_end, stream.end_key);
-        if (ONE_ROUND && !ALL_KEYS && key >= stream.end_key)
-            attend_nothing(shared, &softmax);
-        else if (ONE_ROUND ? !ALL_KEYS && see_few_keys(&args, &limits) : FEATURES || at_boundary)
+        if (ONE_ROUND ? !ALL_KEYS && see_few_keys(&args, &limits) : FEATURES || at_boundary)
             attend_any(&args, &share, shared, &stream, &limits, query,
                        first_row + first_row_of_warp(), key, at_boundary, scale_log2, out,
                        &softmax);

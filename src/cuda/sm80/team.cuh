@@ -116,8 +116,7 @@ static __device__ __forceinline__ void leave_sums(shared_tiles *shared,
         sums[r] = quad_sum(softmax->sum[r]);
     }
     leave_number(shared->sum, sums);
-    if (!ONE_ROUND) /* else all know it */
-        leave_number(shared->max, softmax->max);
+    leave_number(shared->max, softmax->max);
     __syncthreads();
 }
 
@@ -164,7 +163,7 @@ static __device__ __forceinline__ float2 join_row(shared_tiles *shared, int row,
     float sum = 0.0f;
 #pragma unroll
     for (int team = 0; team < TEAMS; team++) {
-        worth[team] = ONE_ROUND ? 1.0f : exp2_approx(shared->max[row][team] - base);
+        worth[team] = exp2_approx(shared->max[row][team] - base);
         sum += shared->sum[row][team] * worth[team];
     }
     return make_float2(largest, sum);

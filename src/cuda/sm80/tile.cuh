@@ -185,6 +185,18 @@ static __device__ __forceinline__ void move_maximum(const float scores[ROW_GROUP
     find_base(softmax, base);
 }
 
+/* What exponents of a row's first scores are relative to. largest: of the lane's. */
+static __device__ __forceinline__ void set_maximum(const float largest[LANE_ROWS],
+                                                   softmax_state *softmax, float base[LANE_ROWS],
+                                                   float scale_log2)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        softmax->max[r] = quad_max(largest[r]) * scale_log2;
+        base[r] = exponent_base(softmax->max[r]);
+    }
+}
+
 /* Exponents become relative to the largest score so far, whether it moved or not: for few rows and
  * few tiles that costs less than a branch, on both sides of which nothing can be mixed. largest: of
  * the lane's new scores. */

@@ -155,12 +155,22 @@ static bool crowds(const fc_context *context, const fc_attention *p)
            prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
 }
 
+/* Whether the kernel of sm_80 has a block of 16 rows for each multiprocessor at most. It cannot start
+ * before the kernel before it ends. */
+static bool fits_sm80(const fc_context *context, const fc_attention *p)
+{
+    return !p->dependent_launch && p->batch * p->q_heads * fc_divide_up(p->q_length, 16) <=
+                                       context->cuda->multiprocessors;
+}
+
 /* With fewer keys the kernel of sm_80 is done earlier. */
-static int64_t least_latency_keys(const fc_attention *p)
+static int64_t least_latency_keys(const fc_context *context, const fc_attention *p)
 {
     if (!sees_all(p) && !sees_first(p))
         return LATENCY_KEYS;
-    return latency_dim(p) == 64 ? GROUP_ROWS + 1 : DENSE_KEYS_128;
+    if (latency_dim(p) > 64)
+        return DENSE_KEYS_128;
+    return fits_sm80(context, p) ? 2 * GROUP_ROWS + 1 : GROUP_ROWS + 1;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle. */
@@ -169,7 +179,7 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     (void)self;
     if (p->batch_invariant || p->q_length < GROUP_ROWS)
         return false;
-    return crowds(context, p) || (p->kv_length >= least_latency_keys(p) &&
+    return crowds(context, p) || (p->kv_length >= least_latency_keys(context, p) &&
                                   latency_tiles(p) <= context->cuda->multiprocessors);
 }
 
