@@ -4,14 +4,18 @@
 
 /* ---- Values ---- */
 
+/* Where the middle key is strange there are as many rows as keys: with a causal limit, half of them do
+ * not see it. */
 static void add_values(const char *name, case_values values, bool backward)
 {
+    const bool strange =
+        values == CASE_NAN_KEY || values == CASE_NAN_VALUE || values == CASE_INF_VALUE;
     static const fc_type types[] = {FC_F32, FC_F16, FC_BF16, FC_F8_E4M3};
     for (size_t type = 0; type < 4; type++)
         for (int causal = 0; causal < 2; causal++) {
             if (values == CASE_INF_VALUE && types[type] == FC_F8_E4M3)
                 continue; /* E4M3 has no infinity */
-            case_draft d = draft_make("values", 2, 2, 21, 71, 64);
+            case_draft d = draft_make("values", 2, 2, strange ? 71 : 21, 71, 64);
             d.c.values = values;
             d.c.problem.q_type = types[type];
             d.c.problem.causal = causal;

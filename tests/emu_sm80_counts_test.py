@@ -70,8 +70,35 @@ def prefill(shape):
     return of_heads(expected, shape.heads)
 
 
+def latency_at_once(shape):
+    """Up to 512 keys of 64 dims: four teams of warps take all of them at once, a quarter each. For
+    128 keys a team is one warp, and a block has 16 rows; else it is two warps, which meet for every
+    part of K and V and before their sums replace it, and a block has 32."""
+    keys = next(keys for keys in (128, 256, 512) if shape.keys <= keys)
+    rows, team_warps = (16, 1) if keys == 128 else (32, 2)
+    sees_all = shape.keys == keys and not shape.causal
+    parts = {(256, True): 2, (512, True): 4, (256, False): 4, (512, False): 8}.get((keys, sees_all), 0)
+    expected = Expected()
+    for first_row in range(0, shape.rows, rows):
+        block_rows = min(rows, shape.rows - first_row)
+        end = shape.end_key(first_row + block_rows - 1)
+        few = shape.end_key(first_row) < FEW_KEYS
+        for _ in range(up(end, keys // 4)):
+            expected.add_tile(shape, rows, keys // 4, few)
+            expected.add_corrections(rows, few)
+            expected.barriers += team_warps * parts
+        # Before Q is read, and when all sums are there; a row's eight threads weigh four teams.
+        expected.barriers += 4 * team_warps * (2 if team_warps == 1 else 3)
+        expected.exp2 += rows * 8 * 4
+        expected.add_rows_and_keys(shape, block_rows, end)
+        expected.global_write_sectors += up(block_rows, 4)  # a warp joins four rows
+    return of_heads(expected, shape.heads)
+
+
 def latency(shape):
     """A block of four warps has 16 rows; a warp takes 64 keys (32, 16) at a time, on its own."""
+    if shape.dim == 64 and shape.keys <= 512:
+        return latency_at_once(shape)
     rows, tile_keys = 16, {64: 64, 128: 32, 256: 16}[shape.dim]
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
@@ -82,10 +109,10 @@ def latency(shape):
         # Where all rows see all keys, or a warp's first come.
         expected.add_corrections(rows, sum(i < 4 or not boundary
                                            for i, (boundary, _) in enumerate(tiles)))
-        # Before Q is read, and before and after the warps' results lie in shared memory; a row's
-        # eight threads then weigh four warps each.
-        expected.barriers += 4 * 3
-        expected.exp2 += block_rows * 8 * 4
+        # Before Q is read, and when the warps' sums lie in shared memory; a row's eight threads
+        # then weigh four warps each.
+        expected.barriers += 4 * 2
+        expected.exp2 += rows * 8 * 4
         expected.add_rows_and_keys(shape, block_rows, shape.end_key(first_row + block_rows - 1))
         expected.global_write_sectors += up(block_rows, 4)  # a warp joins four rows
     return of_heads(expected, shape.heads)
@@ -96,6 +123,10 @@ SHAPES = [
     Shape(heads=1, rows=200, keys=328, dim=64),
     Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
     Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
+    Shape(heads=2, rows=64, keys=256, dim=64),
+    Shape(heads=1, rows=100, keys=512, dim=64),
+    Shape(heads=1, rows=512, keys=512, dim=64, causal=True),
+    Shape(heads=1, rows=32, keys=528, dim=64),
     Shape(heads=1, rows=144, keys=80, dim=128),
     Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
     Shape(heads=1, rows=72, keys=96, dim=256),

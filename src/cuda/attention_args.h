@@ -84,8 +84,8 @@ typedef struct attention_args {
     int head_dim;
 
     void *out;
-    const float *sinks; /* or NULL */
-    float *lse;         /* or NULL */
+    const float *sinks;        /* or NULL */
+    float *lse;                /* or NULL */
     fast_divisor packed_heads; /* of those on a KV head, heads whose rows share a tile: 1 or all */
     row_strides out_chunks, lse_strides;
     int value_dim;

@@ -82,12 +82,12 @@ static int dim_of_variant(const fc_attention *p)
 }
 
 /* The variant of latency.cu whose warps take all keys of a row at once: so many keys at most; where
- * rows see all of exactly so many, _all; where a block has room for them all, _wide. "": none does. */
+ * rows see all of exactly so many, _all; where a block has room for them all, _wide. "": none does.
+ */
 static const char *one_round(const fc_kernel *kernel, const fc_context *context,
                              const fc_attention *p, const attention_args *args)
 {
-    const bool is_dense =
-        !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
+    const bool is_dense = !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
     if (kernel != &fc_sm80_latency || !is_dense || fc_cuda_larger_dim(p) > 64 || p->scale < 0 ||
         args->packed_heads.divisor > 1)
         return "";

@@ -71,21 +71,13 @@ static __device__ __forceinline__ void meet_team(void)
         barrier_wait(1 + team_id(), TEAM_THREADS);
 }
 
-/* Of the four lanes that have a number for each of their rows, each takes a row. */
-static __device__ __forceinline__ float pick_row(const float numbers[LANE_ROWS])
-{
-    float picked = numbers[0];
-#pragma unroll
-    for (int r = 1; r < LANE_ROWS; r++)
-        picked = lane_id() % 4 == r ? numbers[r] : picked;
-    return picked;
-}
-
+/* A number of each row, which its four lanes have. */
 static __device__ __forceinline__ void leave_number(of_teams *rows, const float numbers[LANE_ROWS])
 {
-    const float number = pick_row(numbers);
-    if (lane_id() % 4 < LANE_ROWS)
-        rows[row_in_block(lane_id() % 4)][team_id()] = number;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        if (lane_id() % 4 == 0)
+            rows[row_in_block(r)][team_id()] = numbers[r];
 }
 
 static __device__ __forceinline__ float largest_of_teams(const of_teams of_row)
@@ -203,16 +195,26 @@ static __device__ __forceinline__ long long partial_row(const attention_args *ar
            row_of(args, packed_row);
 }
 
+/* A chunk is a sector of 32 bytes. Two threads write it together, first the one's, then the
+ * other's: with each its own, every store would be half sectors. */
 static __device__ __forceinline__ void store_partial(const attention_args *args,
                                                      long long partial_row, int column,
-                                                     const float joined[CHUNK])
+                                                     const float joined[CHUNK], int is_there)
 {
-    float *place = args->partial_out + partial_row * partial_stride(args) + column;
+    const int odd = thread_id() % 2;
+    float first[4], second[4];
 #pragma unroll
-    for (int i = 0; i < CHUNK; i += 4)
-        if (column + i < args->value_dim)
-            *(float4 *)(place + i) =
-                make_float4(joined[i], joined[i + 1], joined[i + 2], joined[i + 3]);
+    for (int i = 0; i < 4; i++) {
+        const float other = __shfl_xor_sync(ALL_LANES, odd ? joined[i] : joined[4 + i], 1);
+        first[i] = odd ? other : joined[i];
+        second[i] = odd ? joined[4 + i] : other;
+    }
+    column += odd * (4 - CHUNK);
+    float *place = args->partial_out + partial_row * partial_stride(args) + column;
+    if (is_there && column < args->value_dim)
+        *(float4 *)place = make_float4(first[0], first[1], first[2], first[3]);
+    if (is_there && column + CHUNK < args->value_dim)
+        *(float4 *)(place + CHUNK) = make_float4(second[0], second[1], second[2], second[3]);
 }
 
 static __device__ __forceinline__ void store_chunk(const attention_args *args,
@@ -271,11 +273,9 @@ static __device__ __forceinline__ void join_teams(const attention_args *args,
 #pragma unroll
     for (int i = 0; i < ROW_CHUNKS; i++) {
         join_chunk(joined, shared, i, worth, end.factor);
-        if (row >= share->rows)
-            continue;
         if (is_split)
-            store_partial(args, partial, joined_column(i), joined);
-        else
+            store_partial(args, partial, joined_column(i), joined, row < share->rows);
+        else if (row < share->rows)
             store_chunk(args, share, row, joined_column(i), places->out[i], joined);
     }
     if (is_split && thread_id() % ROW_THREADS == 0 && row < share->rows)

@@ -155,12 +155,12 @@ static bool crowds(const fc_context *context, const fc_attention *p)
            prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
 }
 
-/* Whether the kernel of sm_80 has a block of 16 rows for each multiprocessor at most. It cannot start
- * before the kernel before it ends. */
+/* Whether the kernel of sm_80 has a block of 16 rows for each multiprocessor at most. It cannot
+ * start before the kernel before it ends. */
 static bool fits_sm80(const fc_context *context, const fc_attention *p)
 {
-    return !p->dependent_launch && p->batch * p->q_heads * fc_divide_up(p->q_length, 16) <=
-                                       context->cuda->multiprocessors;
+    return !p->dependent_launch &&
+           p->batch * p->q_heads * fc_divide_up(p->q_length, 16) <= context->cuda->multiprocessors;
 }
 
 /* With fewer keys the kernel of sm_80 is done earlier. */
