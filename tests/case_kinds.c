@@ -4,8 +4,8 @@
 
 /* ---- Values ---- */
 
-/* Where the middle key is strange there are as many rows as keys: with a causal limit, half of them do
- * not see it. */
+/* Where the middle key is strange there are as many rows as keys: with a causal limit, half of them
+ * do not see it. */
 static void add_values(const char *name, case_values values, bool backward)
 {
     const bool strange =

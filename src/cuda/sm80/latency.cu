@@ -66,6 +66,10 @@
 #define AGAIN_INLINE __forceinline__ /* a call wants a stack, and takes longer even if never made */
 #endif
 
+/* 1: a thread finds out where it will store while its first rows are under way; 0: among the weights'
+ * instructions, where many keys a thread leave room for that. */
+#define PLACES_FIRST (!ALL_KEYS || WARP_KEYS < 128)
+
 #define THREADS (WARPS * WARP_LANES)
 #define TEAMS (WARPS / TEAM_WARPS)
 #define TEAM_THREADS (TEAM_WARPS * WARP_LANES)
@@ -232,10 +236,13 @@ static __device__ __forceinline__ void attend_straight(const attention_args *arg
                                                        int first_row, int key, int at_boundary,
                                                        float scale_log2,
                                                        float out[ROW_GROUPS][OUT_TILES][4],
-                                                       softmax_state *softmax)
+                                                       softmax_state *softmax,
+                                                       thread_places *places)
 {
     float scores[ROW_GROUPS][SCORE_TILES][4], largest[LANE_ROWS], base[LANE_ROWS];
     score_round(args, share, shared, stream, query, scores, largest);
+    if (!PLACES_FIRST)
+        *places = find_places(args, share, first_row - first_row_of_warp());
     if (ONE_ROUND && !ALL_KEYS && at_boundary) {
         hide_keys(scores, args, share, first_row, key, stream->end_key);
         find_largest(scores, 0, SCORE_TILES, 1, largest);
@@ -324,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         fill_slot(&args, &share, &stream, part % PARTS);
 
     thread_places places;
-    if (ONE_ROUND) /* while the first rows are under way: the end looks at nothing new */
+    if (ONE_ROUND && PLACES_FIRST)
         places = find_places(&args, &share, first_row);
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
@@ -347,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         else
             attend_straight(&args, &share, shared, &stream, query,
                             first_row + first_row_of_warp(), key, at_boundary, scale_log2, out,
-                            &softmax);
+                            &softmax, &places);
         if (ONE_ROUND)
             break;
     }

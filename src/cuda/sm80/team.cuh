@@ -133,16 +133,17 @@ static __device__ __forceinline__ thread_places find_places(const attention_args
                                                             int first_row)
 {
     thread_places places = {};
-    const int row = first_row + joined_row();
-    if (row >= share->rows)
+    const int row = first_row + joined_row(), is_there = row < share->rows;
+    if (PLACES_FIRST && !is_there)
         return places; /* the branch also keeps the compiler from looking things up before copies */
     element *out = (element *)args->out + q_index(args, share, STRIDES(args, out), row);
+    float *lse = args->lse + lse_index(args, share, row);
 #pragma unroll
     for (int i = 0; i < ROW_CHUNKS; i++)
         places.out[i] = (element *)address_now(
-            joined_column(i) < args->value_dim ? out + joined_column(i) : NULL);
-    if (args->lse && thread_id() % ROW_THREADS == 0)
-        places.lse = (float *)address_now(args->lse + lse_index(args, share, row));
+            is_there && joined_column(i) < args->value_dim ? out + joined_column(i) : NULL);
+    places.lse = (float *)address_now(
+        args->lse && is_there && thread_id() % ROW_THREADS == 0 ? lse : NULL);
     return places;
 }
 
