@@ -18,7 +18,6 @@ enum {
     /* Keys of a split where a row's bits may not depend on how busy the GPU is. */
     INVARIANT_SPLIT_KEYS = 2048,
     MOST_SPLITS = 64,
-    WIDE_BYTES = 136 * 1024, /* of shared memory, that the variants with _wide ask for at most */
 };
 
 /* ---- What is accepted ---- */
@@ -82,31 +81,26 @@ static int dim_of_variant(const fc_attention *p)
 }
 
 /* The variant of latency.cu whose warps take all keys of a row at once: so many keys at most; where
- * rows see all of exactly so many, _all; where a block has room for them all, _wide. "": none does.
- */
-static const char *one_round(const fc_kernel *kernel, const fc_context *context,
-                             const fc_attention *p, const attention_args *args)
+ * rows see all of exactly so many, _all. "": none does. */
+static const char *one_round(const fc_kernel *kernel, const fc_attention *p,
+                             const attention_args *args)
 {
     const bool is_dense = !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
     if (kernel != &fc_sm80_latency || !is_dense || fc_cuda_larger_dim(p) > 64 || p->scale < 0 ||
-        args->packed_heads.divisor > 1)
+        args->packed_heads.divisor > 1 || p->kv_length > 512)
         return "";
     const bool sees_all = p->window_left < 0 && p->window_right < 0;
     if (p->kv_length <= 128)
         return sees_all && p->kv_length == 128 ? "_k128_all" : "_k128";
     if (p->kv_length <= 256)
         return sees_all && p->kv_length == 256 ? "_k256_all" : "_k256";
-    if (p->kv_length > 512)
-        return "";
-    if (!sees_all || p->kv_length < 512)
-        return "_k512";
-    return context->cuda->most_shared_bytes < WIDE_BYTES ? "_k512_all" : "_k512_all_wide";
+    return sees_all && p->kv_length == 512 ? "_k512_all" : "_k512";
 }
 
 static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    const char *round = one_round(kernel, plan->context, p, &s->args);
+    const char *round = one_round(kernel, p, &s->args);
     char name[VARIANT_BYTES];
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
         snprintf(name, sizeof name, "%s_d%d%s_%s%s", kernel->name, dim_of_variant(p),
