@@ -343,6 +343,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int step = 0; step < HELD_STEPS; step++)
         load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale);
 
+    if (ONE_ROUND && first_key >= stream.end_key) /* a team without keys meets as often as others */
+#pragma unroll 1
+        for (int part = 0; part < PARTS; part++)
+            meet_team();
 #pragma unroll 1
     for (int key = first_key; ALL_KEYS || key < stream.end_key; key += TEAMS * WARP_KEYS) {
         const int at_boundary =

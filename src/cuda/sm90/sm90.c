@@ -145,14 +145,19 @@ static bool sees_first(const fc_attention *p)
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
- * those of prefill.cu need two. With more keys three: four would take longer than its largest. */
+ * those of prefill.cu need two. With more keys three: four would take longer than its largest.
+ * Where rows see different keys, prefill.cu takes more of the first round's time than of the
+ * second's. */
 static bool crowds(const fc_context *context, const fc_attention *p)
 {
     const int64_t blocks = context->cuda->multiprocessors;
     const int64_t crowd = p->kv_length < LATENCY_KEYS ? CROWD : CROWD - 1;
-    return latency_dim(p) == 64 &&
-           p->kv_length <= (sees_all(p) ? MOST_CROWD_KEYS : MOST_CROWD_KEYS / 2) &&
-           prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
+    const bool has_second_round = 2 * prefill_tiles(p) > 3 * blocks;
+    const int64_t most_keys = sees_all(p)        ? MOST_CROWD_KEYS
+                              : has_second_round ? LATENCY_KEYS
+                                                 : MOST_CROWD_KEYS / 2;
+    return latency_dim(p) == 64 && p->kv_length <= most_keys && prefill_tiles(p) > blocks &&
+           latency_tiles(p) <= crowd * blocks;
 }
 
 /* Whether the kernel of sm_80 has a block of 16 rows for each multiprocessor at most. It cannot
