@@ -15,8 +15,8 @@ static const struct {
 } spaces[] = {
     {"sm80/prefill.cu",
      "WARPS=4,8 ROW_GROUPS=1,2 KV_TILE=32,64,128 STAGES=2,3 RESIDENT_BLOCKS=1,2"},
-    {"sm80/latency.cu", "WARPS=4,8 ROW_GROUPS=1,2 WARP_KEYS=32,64 SLOT_KEYS=16,32,64 SLOTS=2,3,5 "
-                        "RESIDENT_BLOCKS=1,2"},
+    {"sm80/latency.cu", "WARPS=4,8 TEAM_WARPS=1,2 ROW_GROUPS=1,2 WARP_KEYS=32,64,128 "
+                        "SLOT_KEYS=16,32,64 SLOTS=2,3,5 RESIDENT_BLOCKS=1,2"},
     {"sm90/prefill.cu",
      "KV_TILE=64,80,96,128,176,192 CONSUMERS=2,3 STAGES=2,3 PING_PONG=0,1 STAGED_PANELS=1,2"},
     {"sm90/latency.cu", "KV_TILE=64,128,256 GROUP_KEYS=16,32,64 PIECE=64,128 STAGES=1,2,3"},

@@ -51,12 +51,13 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
-/* 1: one round takes all keys; no lengths lie in memory, no heads share a tile, there are no sinks,
- * the scale is not negative. */
-#ifndef ONE_ROUND
-#define ONE_ROUND 0
+/* Not 0: one round takes all keys, so many at most; no lengths lie in memory, no heads share a tile,
+ * there are no sinks, the scale is not negative. */
+#ifndef ROUND_KEYS
+#define ROUND_KEYS 0
 #endif
-/* 1: exactly so many as fill the round, and rows see all of them. */
+#define ONE_ROUND (ROUND_KEYS > 0)
+/* 1: there are exactly ROUND_KEYS, and rows see all of them. */
 #ifndef ALL_KEYS
 #define ALL_KEYS 0
 #endif
@@ -86,6 +87,7 @@
 static_assert(SLOT_KEYS % 16 == 0 && WARP_KEYS % SLOT_KEYS == 0, "whole mma steps");
 static_assert(PARTS_AHEAD >= SLOTS_OF_A_ROUND, "a round's values are under way together");
 static_assert(HEAD_DIM % 64 == 0 && VALUE_DIM == HEAD_DIM, "a slot holds rows of K or of V");
+static_assert(!ONE_ROUND || TEAMS * WARP_KEYS == ROUND_KEYS, "the teams take all keys of a round");
 
 /* 2. Steps, in calling order. */
 
@@ -321,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     stream.v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0);
     stream.slots = shared->teams[team_id()].slots[0];
     stream.next_key = first_key;
-    stream.end_key = ALL_KEYS ? TEAMS * WARP_KEYS : min(limits.end, split_end);
+    stream.end_key = ALL_KEYS ? ROUND_KEYS : min(limits.end, split_end);
     stream.fill_slot = stream.use_slot = 0;
 
     copy_queries(&args, &share, shared->q, BLOCK_ROWS, HEAD_DIM, first_row, thread_id(), THREADS);
