@@ -345,7 +345,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int step = 0; step < HELD_STEPS; step++)
         load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale);
 
-    if (ONE_ROUND && first_key >= stream.end_key) /* a team without keys meets as often as others */
+    /* A team without keys meets as often as the others: racecheck loses count of barriers else. */
+    if (ONE_ROUND && first_key >= stream.end_key)
 #pragma unroll 1
         for (int part = 0; part < PARTS; part++)
             meet_team();
