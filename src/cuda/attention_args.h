@@ -102,7 +102,8 @@ typedef struct attention_args {
     attention_features more;
 } attention_args;
 
-/* The same as a kernel's parameter, so that its lines are the constant cache's. */
+/* The same as the parameter of kernels that run for microseconds, so that its lines are the
+ * constant cache's. */
 typedef attention_args line_aligned_args __attribute__((aligned(64)));
 
 #endif

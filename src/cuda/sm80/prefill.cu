@@ -432,7 +432,7 @@ static __device__ __noinline__ void attend_again(const attention_args *args, uns
 /* 4. The kernel. */
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    KERNEL_NAME(const __grid_constant__ line_aligned_args args)
+    KERNEL_NAME(const __grid_constant__ attention_args args)
 {
     const unsigned left = attend_rows(&args, FEATURES, ~0u);
     if (!FEATURES && __syncthreads_or((int)left))
