@@ -202,6 +202,49 @@ static void test_every_split_of_the_keys_has_its_blocks(void **state)
     fc_context_destroy(context);
 }
 
+/* Where all keys fit the warps of a block, and nothing has to be looked up. */
+static void test_few_keys_take_one_round(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t keys;
+        int causal;
+        float scale;
+        const char *variant;
+    } rows[] = {
+        {512, 0, 0, "sm80_latency_d64_k512_all_f16"}, {512, 1, 0, "sm80_latency_d64_k512_f16"},
+        {511, 0, 0, "sm80_latency_d64_k512_f16"},     {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
+        {129, 0, 0, "sm80_latency_d64_k256_f16"},     {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
+        {128, 1, 0, "sm80_latency_d64_k128_f16"},     {513, 0, 0, "sm80_latency_d64_f16"},
+        {512, 0, -1, "sm80_latency_d64_f16"},
+    };
+    fc_context *context;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_latency"), FC_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fc_attention p = mission();
+        p.kv_length = rows[i].keys;
+        p.causal = rows[i].causal;
+        p.scale = rows[i].scale;
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_string_equal(fake->last_kernel, rows[i].variant);
+    }
+    fc_context_destroy(context);
+}
+
+static void test_strides_of_lse_that_no_int_holds_are_refused(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_plan *plan;
+    fc_attention p = mission();
+    p.lse_strides = (fc_strides){.batch = (int64_t)1 << 31, .head = 512, .row = 1};
+    assert_int_equal(open_gpu(&context, "sm80_latency"), FC_OK);
+    assert_int_equal(fc_plan_create(context, &p, &plan), FC_ERROR_UNSUPPORTED);
+    assert_says("a stride of lse is more than 2147483647 elements");
+    fc_context_destroy(context);
+}
+
 static void test_the_callers_context_is_used_and_left_current(void **state)
 {
     (void)state;
@@ -491,6 +534,8 @@ int main(void)
         TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),
         TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
         TEST(test_every_split_of_the_keys_has_its_blocks),
+        TEST(test_few_keys_take_one_round),
+        TEST(test_strides_of_lse_that_no_int_holds_are_refused),
         TEST(test_the_callers_context_is_used_and_left_current),
         TEST(test_two_gpus_in_one_process_stay_apart),
         TEST(test_a_workspace_is_never_made_behind_the_callers_back),

@@ -129,6 +129,44 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     fc_context_destroy(context);
 }
 
+/* 58 multiprocessors: 96 tiles of 128 rows are more than one and a half rounds, 72 are not. */
+static void test_more_causal_keys_share_multiprocessors_than_fill_a_round(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, NULL);
+    p.causal = 1;
+    p.batch = 4;
+    p.q_length = p.kv_length = 300;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_f16");
+    p.batch = 3;
+    assert_launches(context, &p, &b, "sm90_prefill_d64_tall_limits_f16");
+    fc_context_destroy(context);
+}
+
+/* 58 multiprocessors: 112 rows of 8 heads are 56 blocks of 16 rows, 128 are 64. */
+static void test_few_keys_are_left_to_sm80(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, NULL);
+    p.q_length = 112;
+    p.kv_length = 128;
+    assert_launches(context, &p, &b, "sm80_latency_d64_k128_all_f16");
+    p.dependent_launch = 1;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
+    p.dependent_launch = 0;
+    p.kv_length = 129;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
+    p.q_length = p.kv_length = 128;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
+    fc_context_destroy(context);
+}
+
 static void test_dependent_launch_is_asked_for(void **state)
 {
     (void)state;
@@ -360,6 +398,8 @@ int main(void)
         TEST(test_a_tensor_map_that_fails_is_reported),
         TEST(test_hopper_kernels_fill_the_gpu),
         TEST(test_many_short_sequences_share_multiprocessors),
+        TEST(test_more_causal_keys_share_multiprocessors_than_fill_a_round),
+        TEST(test_few_keys_are_left_to_sm80),
         TEST(test_dependent_launch_is_asked_for),
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_a_variant_for_every_dim),

@@ -3,7 +3,9 @@
 
 #include "cuda/tuned.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum {
@@ -101,6 +103,16 @@ bool fc_cuda_is_plain(const fc_attention *p)
            p->dropout_p == 0;
 }
 
+bool fc_cuda_is_dense(const fc_attention *p)
+{
+    return !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
+}
+
+bool fc_cuda_has_limits(const fc_attention *p)
+{
+    return p->window_left >= 0 || p->window_right >= 0;
+}
+
 /* ---- Kernels ---- */
 
 fc_status fc_cuda_find_kernel(const fc_plan *plan, const char *name,
@@ -134,18 +146,18 @@ static element_strides elements_of(fc_strides s, bool packed)
         .batch = packed ? 0 : s.batch, .head = s.head, .row = s.row, .dim = s.dim};
 }
 
+/* In units of so many elements. */
+static row_strides rows_of(fc_strides s, int unit, bool packed)
+{
+    return (row_strides){.batch = packed ? 0 : (int)(s.batch / unit),
+                         .head = (int)(s.head / unit),
+                         .row = (int)(s.row / unit)};
+}
+
 /* Read by the plain variants alone, which run where strides are whole chunks. */
 static row_strides chunks_of(fc_strides s, bool packed)
 {
-    return (row_strides){.batch = packed ? 0 : (int)(s.batch / FC_CUDA_CHUNK),
-                         .head = (int)(s.head / FC_CUDA_CHUNK),
-                         .row = (int)(s.row / FC_CUDA_CHUNK)};
-}
-
-static row_strides lse_strides_of(fc_strides s, bool packed)
-{
-    return (row_strides){
-        .batch = packed ? 0 : (int)s.batch, .head = (int)s.head, .row = (int)s.row};
+    return rows_of(s, FC_CUDA_CHUNK, packed);
 }
 
 static broadcast_strides broadcast_of(fc_broadcast b)
@@ -181,6 +193,10 @@ static attention_features features(const fc_attention *p)
     };
 }
 
+static_assert(offsetof(attention_args, q) == 64 && offsetof(attention_args, out) == 128 &&
+                  offsetof(attention_args, partial_lse) == 192,
+              "lines of 64 bytes");
+
 attention_args fc_cuda_arguments(const fc_attention *p)
 {
     return (attention_args){
@@ -188,7 +204,7 @@ attention_args fc_cuda_arguments(const fc_attention *p)
         .k_chunks = chunks_of(p->k_strides, p->packed_kv),
         .v_chunks = chunks_of(p->v_strides, p->packed_kv),
         .out_chunks = chunks_of(p->out_strides, p->packed_q),
-        .lse_strides = lse_strides_of(p->lse_strides, p->packed_q),
+        .lse_strides = rows_of(p->lse_strides, 1, p->packed_q),
         .batch = (int)p->batch,
         .q_heads = (int)p->q_heads,
         .heads_per_kv = fc_cuda_divisor(p->q_heads / p->kv_heads),

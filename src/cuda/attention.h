@@ -26,6 +26,12 @@ bool fc_cuda_is_aligned(const void *pointer);
 /* Whether it asks for nothing that changes scores or weights, and no page table. */
 bool fc_cuda_is_plain(const fc_attention *p);
 
+/* Whether no lengths have to be looked up, and no sinks are added. */
+bool fc_cuda_is_dense(const fc_attention *p);
+
+/* Whether rows see different keys. */
+bool fc_cuda_has_limits(const fc_attention *p);
+
 fast_divisor fc_cuda_divisor(int64_t by);
 
 /* All but the pointers; one block a tile, no heads packed. */

@@ -35,6 +35,9 @@ typedef struct broadcast_strides {
     long long key;
 } broadcast_strides;
 
+/* Blocks that share the keys of a tile of rows, at most: two a lane of merge.cu. */
+enum { ARGS_MOST_SPLITS = 64 };
+
 /* As fc_type. */
 enum { ARGS_F32 = 1, ARGS_F16 = 2, ARGS_BF16 = 3 };
 

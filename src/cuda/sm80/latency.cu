@@ -61,6 +61,8 @@
 #ifndef ALL_KEYS
 #define ALL_KEYS 0
 #endif
+/* A row's only round may have keys that the row does not see. */
+#define ROUND_HIDES (ONE_ROUND && !ALL_KEYS)
 #if ONE_ROUND
 #define HEADS_SHARE_TILES 0
 #define LENGTHS_IN_MEMORY 0
@@ -245,7 +247,7 @@ static __device__ __forceinline__ void attend_straight(const attention_args *arg
     score_round(args, share, shared, stream, query, scores, largest);
     if (!PLACES_FIRST)
         *places = find_places(args, share, first_row - first_row_of_warp());
-    if (ONE_ROUND && !ALL_KEYS && at_boundary) {
+    if (ROUND_HIDES && at_boundary) {
         hide_keys(scores, args, share, first_row, key, stream->end_key);
         find_largest(scores, 0, SCORE_TILES, 1, largest);
     }
@@ -346,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale);
 
     /* A team without keys meets as often as the others: racecheck loses count of barriers else. */
-    if (ONE_ROUND && first_key >= stream.end_key)
+    if (ROUND_HIDES && first_key >= stream.end_key)
 #pragma unroll 1
         for (int part = 0; part < PARTS; part++)
             meet_team();
@@ -354,7 +356,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int key = first_key; ALL_KEYS || key < stream.end_key; key += TEAMS * WARP_KEYS) {
         const int at_boundary =
             key < limits.all_first || key + WARP_KEYS > min(limits.all_end, stream.end_key);
-        if (ONE_ROUND ? !ALL_KEYS && see_few_keys(&args, &limits) : FEATURES || at_boundary)
+        const int careful = ROUND_HIDES ? see_few_keys(&args, &limits) : FEATURES || at_boundary;
+        if (careful && !ALL_KEYS)
             attend_any(&args, &share, shared, &stream, &limits, query,
                        first_row + first_row_of_warp(), key, at_boundary, scale_log2, out,
                        &softmax);

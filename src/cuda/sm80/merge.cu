@@ -16,6 +16,8 @@
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {WARPS, 0, THREADS, 0};
 
+static_assert(ARGS_MOST_SPLITS <= 2 * WARP_LANES, "a lane has two splits' weights");
+
 /* What each split's part of a row counts for: lane l has that of the splits l and l + 32. */
 typedef struct split_weights {
     float of_split[2];

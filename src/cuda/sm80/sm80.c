@@ -17,7 +17,6 @@ enum {
     SPLIT_STEP = 256, /* splits begin at its multiples: whole tiles of every variant */
     /* Keys of a split where a row's bits may not depend on how busy the GPU is. */
     INVARIANT_SPLIT_KEYS = 2048,
-    MOST_SPLITS = 64,
 };
 
 /* ---- What is accepted ---- */
@@ -85,13 +84,12 @@ static int dim_of_variant(const fc_attention *p)
 static const char *one_round(const fc_kernel *kernel, const fc_attention *p,
                              const attention_args *args)
 {
-    const bool is_dense = !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
-    if (kernel != &fc_sm80_latency || !is_dense || fc_cuda_larger_dim(p) > 64 || p->scale < 0 ||
-        args->packed_heads.divisor > 1 || p->kv_length > 512)
+    if (kernel != &fc_sm80_latency || !fc_cuda_is_dense(p) || fc_cuda_larger_dim(p) > 64 ||
+        p->scale < 0 || args->packed_heads.divisor > 1 || p->kv_length > 512)
         return "";
-    const bool sees_all = p->window_left < 0 && p->window_right < 0;
-    if (p->kv_length <= 128)
-        return sees_all && p->kv_length == 128 ? "_k128_all" : "_k128";
+    const bool sees_all = !fc_cuda_has_limits(p);
+    if (p->kv_length <= FC_SM80_FEWEST_KEYS)
+        return sees_all && p->kv_length == FC_SM80_FEWEST_KEYS ? "_k128_all" : "_k128";
     if (p->kv_length <= 256)
         return sees_all && p->kv_length == 256 ? "_k256_all" : "_k256";
     return sees_all && p->kv_length == 512 ? "_k512_all" : "_k512";
@@ -110,20 +108,28 @@ static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc
     return s->args.splits.divisor > 1 ? fc_cuda_find_kernel(plan, "sm80_merge", &s->merge) : FC_OK;
 }
 
+static int64_t latency_blocks(const fc_attention *p, int64_t packed)
+{
+    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, LATENCY_ROWS);
+}
+
+bool fc_sm80_has_one_wave(const fc_context *context, const fc_attention *p)
+{
+    return latency_blocks(p, packed_heads(p, LATENCY_ROWS)) <= context->cuda->multiprocessors;
+}
+
 /* Splits that give every multiprocessor a block. It is asked for the workspace before there is a
  * plan, and again for the plan. */
 static void split_keys(const fc_context *context, const fc_attention *p, attention_args *args)
 {
-    const int64_t packed = args->packed_heads.divisor;
-    const int64_t blocks =
-        p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, LATENCY_ROWS);
+    const int64_t blocks = latency_blocks(p, args->packed_heads.divisor);
     int64_t splits = blocks > 0 ? context->cuda->multiprocessors / blocks : 1;
     if (splits > p->kv_length / LEAST_SPLIT_KEYS)
         splits = p->kv_length / LEAST_SPLIT_KEYS;
     if (p->batch_invariant)
         splits = fc_divide_up(p->kv_length, INVARIANT_SPLIT_KEYS);
-    if (splits > MOST_SPLITS)
-        splits = MOST_SPLITS;
+    if (splits > ARGS_MOST_SPLITS)
+        splits = ARGS_MOST_SPLITS;
     if (splits < 2)
         return;
     const int64_t keys = fc_divide_up(fc_divide_up(p->kv_length, splits), SPLIT_STEP) * SPLIT_STEP;

@@ -162,14 +162,16 @@ static __device__ __forceinline__ float2 join_row(shared_tiles *shared, int row,
     return make_float2(largest, sum);
 }
 
-/* A thread's chunk of its row, over all teams. */
-static __device__ __forceinline__ void join_chunk(float joined[CHUNK], shared_tiles *shared,
+/* A thread's chunk of its row, over all teams: its first four columns, and the others. */
+typedef float chunk_sums[2][4];
+
+static __device__ __forceinline__ void join_chunk(chunk_sums joined, shared_tiles *shared,
                                                   int chunk, const float worth[TEAMS],
                                                   float factor)
 {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float *sums = joined + half * 4;
+        float *sums = joined[half];
 #pragma unroll
         for (int team = 0; team < TEAMS; team++) {
             const float4 part = *(const float4 *)(shared->teams[team].sums[joined_row()][half] +
@@ -200,15 +202,15 @@ static __device__ __forceinline__ long long partial_row(const attention_args *ar
  * other's: with each its own, every store would be half sectors. */
 static __device__ __forceinline__ void store_partial(const attention_args *args,
                                                      long long partial_row, int column,
-                                                     const float joined[CHUNK], int is_there)
+                                                     const chunk_sums joined, int is_there)
 {
     const int odd = thread_id() % 2;
     float first[4], second[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const float other = __shfl_xor_sync(ALL_LANES, odd ? joined[i] : joined[4 + i], 1);
-        first[i] = odd ? other : joined[i];
-        second[i] = odd ? joined[4 + i] : other;
+        const float other = __shfl_xor_sync(ALL_LANES, odd ? joined[0][i] : joined[1][i], 1);
+        first[i] = odd ? other : joined[0][i];
+        second[i] = odd ? joined[1][i] : other;
     }
     column += odd * (4 - CHUNK);
     float *place = args->partial_out + partial_row * partial_stride(args) + column;
@@ -221,33 +223,30 @@ static __device__ __forceinline__ void store_partial(const attention_args *args,
 static __device__ __forceinline__ void store_chunk(const attention_args *args,
                                                    const sequence_share *share, int row,
                                                    int column, element *place,
-                                                   const float joined[CHUNK])
+                                                   const chunk_sums joined)
 {
     if (!FEATURES || args->more.vector_stores) {
         if (place)
-            store_global_16(place, make_uint4(pack_elements(joined[0], joined[1]),
-                                              pack_elements(joined[2], joined[3]),
-                                              pack_elements(joined[4], joined[5]),
-                                              pack_elements(joined[6], joined[7])));
+            store_global_16(place, make_uint4(pack_elements(joined[0][0], joined[0][1]),
+                                              pack_elements(joined[0][2], joined[0][3]),
+                                              pack_elements(joined[1][0], joined[1][1]),
+                                              pack_elements(joined[1][2], joined[1][3])));
         return;
     }
     const long long index = q_index(args, share, STRIDES(args, out), row);
 #pragma unroll
     for (int i = 0; i < CHUNK; i++)
         if (column + i < args->value_dim)
-            store_element(args, index + (column + i) * DIM_STRIDE(STRIDES(args, out)), joined[i]);
+            store_element(args, index + (column + i) * DIM_STRIDE(STRIDES(args, out)),
+                          joined[i / 4][i % 4]);
 }
 
 /* Rows that hidden values made infinite or NaN, once more. A warp has joined those of its threads. */
 static __device__ __forceinline__ void mend_rows(const attention_args *args,
                                                  const sequence_share *share, int first_row,
-                                                 const float joined[CHUNK])
+                                                 const chunk_sums joined)
 {
-    float nothing = 0.0f; /* stays 0 unless a sum is infinite or NaN */
-#pragma unroll
-    for (int i = 0; i < CHUNK; i++)
-        nothing = fmaf(joined[i], 0.0f, nothing);
-    const unsigned threads = __ballot_sync(ALL_LANES, nothing != 0.0f);
+    const unsigned threads = lanes_not_finite(joined, 2, 0) | lanes_not_finite(joined, 2, 1);
     if (!threads)
         return;
     const sequence_share copy = *share; /* a function that is called wants it in memory */
@@ -266,7 +265,8 @@ static __device__ __forceinline__ void join_teams(const attention_args *args,
 {
     const int is_split = !ONE_ROUND && args->splits.divisor > 1;
     const int row = first_row + joined_row();
-    float worth[TEAMS], joined[CHUNK];
+    float worth[TEAMS];
+    chunk_sums joined;
     const float2 max_sum = join_row(shared, joined_row(), worth);
     const row_end end = finish_row(args, max_sum.x, max_sum.y, head_of(args, share, row),
                                    !ONE_ROUND && !is_split);
@@ -283,7 +283,7 @@ static __device__ __forceinline__ void join_teams(const attention_args *args,
         args->partial_lse[partial] = lse_log2_of(end);
     if (!is_split && places->lse)
         *places->lse = lse_log2_of(end) * LN_2;
-    if (ONE_ROUND && !ALL_KEYS)
+    if (ROUND_HIDES)
         mend_rows(args, share, first_row, joined);
 }
 

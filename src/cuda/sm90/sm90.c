@@ -120,62 +120,44 @@ static int latency_dim(const fc_attention *p)
     return fc_cuda_larger_dim(p) <= 64 ? 64 : 128;
 }
 
-/* Whether rows see different keys. */
-static bool has_limits(const fc_attention *p)
-{
-    return p->window_left >= 0 || p->window_right >= 0;
-}
-
-/* Whether nothing has to be looked up, and no sinks are added. */
-static bool is_dense(const fc_attention *p)
-{
-    return !p->packed_q && !p->packed_kv && !p->has_kv_lengths && !p->has_sinks;
-}
-
 /* Whether rows see all keys, and not too few. */
 static bool sees_all(const fc_attention *p)
 {
-    return is_dense(p) && !has_limits(p) && p->kv_length >= FEW_KEYS;
+    return fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
 }
 
 /* Whether they see the first ones, up to one that depends on the row. */
 static bool sees_first(const fc_attention *p)
 {
-    return is_dense(p) && p->window_left < 0 && p->window_right >= 0;
+    return fc_cuda_is_dense(p) && p->window_left < 0 && p->window_right >= 0;
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
  * those of prefill.cu need two. With more keys three: four would take longer than its largest.
- * Where rows see different keys, prefill.cu takes more of the first round's time than of the
- * second's. */
+ * Where rows see different keys, prefill.cu is faster with more than 256 of them up to some one and
+ * a half rounds. */
 static bool crowds(const fc_context *context, const fc_attention *p)
 {
     const int64_t blocks = context->cuda->multiprocessors;
     const int64_t crowd = p->kv_length < LATENCY_KEYS ? CROWD : CROWD - 1;
-    const bool has_second_round = 2 * prefill_tiles(p) > 3 * blocks;
+    const bool needs_two_rounds = 2 * prefill_tiles(p) > 3 * blocks;
     const int64_t most_keys = sees_all(p)        ? MOST_CROWD_KEYS
-                              : has_second_round ? LATENCY_KEYS
+                              : needs_two_rounds ? LATENCY_KEYS
                                                  : MOST_CROWD_KEYS / 2;
     return latency_dim(p) == 64 && p->kv_length <= most_keys && prefill_tiles(p) > blocks &&
            latency_tiles(p) <= crowd * blocks;
 }
 
-/* Whether the kernel of sm_80 has a block of 16 rows for each multiprocessor at most. It cannot
- * start before the kernel before it ends. */
-static bool fits_sm80(const fc_context *context, const fc_attention *p)
-{
-    return !p->dependent_launch &&
-           p->batch * p->q_heads * fc_divide_up(p->q_length, 16) <= context->cuda->multiprocessors;
-}
-
-/* With fewer keys the kernel of sm_80 is done earlier. */
+/* With fewer keys the kernel of sm_80 is done earlier. It cannot start before the kernel before it
+ * ends. */
 static int64_t least_latency_keys(const fc_context *context, const fc_attention *p)
 {
     if (!sees_all(p) && !sees_first(p))
         return LATENCY_KEYS;
     if (latency_dim(p) > 64)
         return DENSE_KEYS_128;
-    return fits_sm80(context, p) ? 2 * GROUP_ROWS + 1 : GROUP_ROWS + 1;
+    return !p->dependent_launch && fc_sm80_has_one_wave(context, p) ? FC_SM80_FEWEST_KEYS + 1
+                                                                    : GROUP_ROWS + 1;
 }
 
 /* Tiles of 64 rows, where larger ones would leave multiprocessors idle. */
@@ -258,12 +240,13 @@ static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int
 static const char *prefill_variant_64(const fc_context *context, const fc_attention *p)
 {
     enum { COST = 128, WIDE_COST = 170, TALL_COST = 221 };
-    const char *tall = has_limits(p) ? "d64_tall_limits" : "d64_tall";
+    const char *tall = fc_cuda_has_limits(p) ? "d64_tall_limits" : "d64_tall";
     if (p->batch_invariant)
         return !p->packed_kv && p->kv_length >= 1024 ? tall : "d64";
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
-    const int64_t wide_cost = has_limits(p) ? INT64_MAX : rounds_cost(context, p, 192, WIDE_COST);
+    const int64_t wide_cost =
+        fc_cuda_has_limits(p) ? INT64_MAX : rounds_cost(context, p, 192, WIDE_COST);
     if (tall_cost < cost && tall_cost < wide_cost)
         return tall;
     return wide_cost < cost ? "d64_wide" : "d64";
