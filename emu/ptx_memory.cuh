@@ -31,6 +31,12 @@ static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk
     emu_store_global(global, chunk.whole, 16);
 }
 
+static __device__ __forceinline__ void store_global_16_if(void *global, uint4 chunk, int wanted)
+{
+    if (wanted)
+        emu_store_global(global, chunk.whole, 16);
+}
+
 static __device__ __forceinline__ void store_global_8(void *global, uint2 chunk)
 {
     emu_store_global(global, emu_uint4{chunk.x, chunk.y, 0, 0}, 8);

@@ -202,26 +202,19 @@ static void test_every_split_of_the_keys_has_its_blocks(void **state)
     fc_context_destroy(context);
 }
 
-/* Where all keys fit the warps of a block, and nothing has to be looked up. */
-static void test_few_keys_take_one_round(void **state)
+typedef struct variant_row {
+    int64_t keys;
+    int causal;
+    float scale;
+    const char *variant;
+} variant_row;
+
+static void expect_variants(const char *kernel, const variant_row *rows, size_t count)
 {
-    (void)state;
-    static const struct {
-        int64_t keys;
-        int causal;
-        float scale;
-        const char *variant;
-    } rows[] = {
-        {512, 0, 0, "sm80_latency_d64_k512_all_f16"}, {512, 1, 0, "sm80_latency_d64_k512_f16"},
-        {511, 0, 0, "sm80_latency_d64_k512_f16"},     {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
-        {129, 0, 0, "sm80_latency_d64_k256_f16"},     {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
-        {128, 1, 0, "sm80_latency_d64_k128_f16"},     {513, 0, 0, "sm80_latency_d64_f16"},
-        {512, 0, -1, "sm80_latency_d64_f16"},
-    };
     fc_context *context;
     const fc_buffers b = somewhere();
-    assert_int_equal(open_gpu(&context, "sm80_latency"), FC_OK);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    assert_int_equal(open_gpu(&context, kernel), FC_OK);
+    for (size_t i = 0; i < count; i++) {
         fc_attention p = mission();
         p.kv_length = rows[i].keys;
         p.causal = rows[i].causal;
@@ -229,6 +222,49 @@ static void test_few_keys_take_one_round(void **state)
         assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
         assert_string_equal(fake->last_kernel, rows[i].variant);
     }
+    fc_context_destroy(context);
+}
+
+/* Where all keys fit the warps of a block, and nothing has to be looked up. */
+static void test_few_keys_take_one_round(void **state)
+{
+    (void)state;
+    static const variant_row rows[] = {
+        {512, 0, 0, "sm80_latency_d64_k512_all_f16"}, {512, 1, 0, "sm80_latency_d64_k512_f16"},
+        {511, 0, 0, "sm80_latency_d64_k512_f16"},     {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
+        {129, 0, 0, "sm80_latency_d64_k256_f16"},     {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
+        {128, 1, 0, "sm80_latency_d64_k128_f16"},     {513, 0, 0, "sm80_latency_d64_f16"},
+        {512, 0, -1, "sm80_latency_d64_f16"},
+    };
+    expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);
+}
+
+/* Where rows see all keys, nothing has to be looked up, and no tile of keys is cut. */
+static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
+{
+    (void)state;
+    static const variant_row rows[] = {
+        {512, 0, 0, "sm80_prefill_d64_all_f16"}, {64, 0, 0, "sm80_prefill_d64_all_f16"},
+        {512, 1, 0, "sm80_prefill_d64_f16"},     {500, 0, 0, "sm80_prefill_d64_f16"},
+        {32, 0, 0, "sm80_prefill_d64_f16"},      {512, 0, -1, "sm80_prefill_d64_f16"},
+        {0, 0, 0, "sm80_prefill_d64_f16"},
+    };
+    expect_variants("sm80_prefill", rows, sizeof rows / sizeof rows[0]);
+
+    fc_context *context;
+    const float sinks[8] = {0};
+    fc_buffers b = somewhere();
+    b.sinks = sinks;
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    fc_attention with_sinks = mission(), shared_tiles = mission();
+    with_sinks.has_sinks = 1;
+    assert_int_equal(fc_attend(context, &with_sinks, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    b.sinks = NULL;
+    shared_tiles.q_length = 8;
+    shared_tiles.kv_heads = 2;
+    assert_int_equal(fc_attend(context, &shared_tiles, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
     fc_context_destroy(context);
 }
 
@@ -367,19 +403,19 @@ static fc_status count_call(void *user, fc_stream stream)
 /* Rows of which one is for this GPU, variant and kind of problem. */
 static const char tuned_rows[] =
     "# GPU | variant | problem | macros | remarks\n"
-    "Other GPU | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=8 | no\n"
+    "Other GPU | sm80_prefill_d64_all_f16 | bh8 q512 kv512 | WARPS=8 | no\n"
     "Fake GPU 0 | sm80_prefill_d128_f16 | bh8 q512 kv512 | WARPS=8 |\n"
-    "Fake GPU 0 | sm80_prefill_d64_f16 | bh8 q512 kv512 | WARPS=2 | x\n";
+    "Fake GPU 0 | sm80_prefill_d64_all_f16 | bh8 q512 kv512 | WARPS=2 | x\n";
 
 static void test_a_tuned_row_fits_its_gpu_its_variant_and_its_problem(void **state)
 {
     (void)state;
     char macros[FC_MACROS_BYTES];
-    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_all_f16", "bh8 q512 kv512", macros);
     assert_string_equal(macros, "WARPS=2");
-    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_f16", "bh8 q512 kv51", macros);
+    fc_tuned_find(tuned_rows, "Fake GPU 0", "sm80_prefill_d64_all_f16", "bh8 q512 kv51", macros);
     assert_string_equal(macros, "");
-    fc_tuned_find(tuned_rows, "Fake GPU", "sm80_prefill_d64_f16", "bh8 q512 kv512", macros);
+    fc_tuned_find(tuned_rows, "Fake GPU", "sm80_prefill_d64_all_f16", "bh8 q512 kv512", macros);
     assert_string_equal(macros, "");
     fc_tuned_find("Fake GPU 0 | v | b | A=1", "Fake GPU 0", "v", "b", macros); /* cut off */
     assert_string_equal(macros, "A=1");
@@ -443,7 +479,7 @@ static void test_binaries_compiled_at_run_time_can_be_handed_on(void **state)
     setenv("FLASHCORE_CACHE", "/dev/null/folder", 1);
     assert_int_equal(open_gpu(&from, "sm80_prefill"), FC_OK);
     assert_int_equal(open_gpu(&to, "sm80_prefill"), FC_OK);
-    const fc_cuda_variant *variant = fc_cuda_find_variant("sm80_prefill_d64_f16");
+    const fc_cuda_variant *variant = fc_cuda_find_variant("sm80_prefill_d64_all_f16");
     assert_int_equal(fc_rebuild_in(from, variant, "WARPS=2"), FC_OK);
     assert_int_equal(fc_cuda_copy_kernels(from->cuda, to->cuda), FC_OK);
     p.q_length = 256;
@@ -535,6 +571,7 @@ int main(void)
         TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
         TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_few_keys_take_one_round),
+        TEST(test_whole_tiles_that_all_rows_see_have_a_variant),
         TEST(test_strides_of_lse_that_no_int_holds_are_refused),
         TEST(test_the_callers_context_is_used_and_left_current),
         TEST(test_two_gpus_in_one_process_stay_apart),

@@ -40,6 +40,18 @@ static __device__ __forceinline__ void store_global_16(void *global, uint4 chunk
                  : "memory");
 }
 
+/* Where wanted is not 0; without a branch, which several stores one after another would pay for. */
+static __device__ __forceinline__ void store_global_16_if(void *global, uint4 chunk, int wanted)
+{
+    asm volatile("{\n"
+                 ".reg .pred wanted;\n"
+                 "setp.ne.s32 wanted, %5, 0;\n"
+                 "@wanted st.global.v4.u32 [%0], {%1, %2, %3, %4};\n"
+                 "}\n" ::"l"(__cvta_generic_to_global(global)),
+                 "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w), "r"(wanted)
+                 : "memory");
+}
+
 static __device__ __forceinline__ void store_global_8(void *global, uint2 chunk)
 {
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(global)),

@@ -14,7 +14,8 @@ static __device__ __forceinline__ element *tile_element(element *tile, int dims,
     return tile + row * dims + (column ^ row % 8 * CHUNK);
 }
 
-/* From an element of a tile's first 16 columns to that of the same row so many on, in steps of 16.
+/* From an element of a tile's first 16 columns to that of the same row so many on, in steps of 16; or
+ * of its first 8, in steps of 8.
  * One address and exclusive ors: each of these found by itself would hold a register. */
 static __device__ __forceinline__ element *columns_on(element *at, int columns)
 {

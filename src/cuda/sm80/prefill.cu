@@ -46,6 +46,16 @@
 #define SCORE_KEYS (HEAD_DIM == 128 && !FEATURES ? 32 : KV_TILE)
 #endif
 
+/* 1: rows see all keys, whole tiles of them; no lengths lie in memory, no heads share a tile, there are
+ * no sinks, the scale is not negative. */
+#ifndef ALL_KEYS
+#define ALL_KEYS 0
+#endif
+#if ALL_KEYS
+#define HEADS_SHARE_TILES 0
+#define LENGTHS_IN_MEMORY 0
+#endif
+
 #define THREADS (WARPS * WARP_LANES)
 #define QUERY_TILE (WARPS * 16 * ROW_GROUPS)
 #define SCORE_TILES (SCORE_KEYS / 8)
@@ -55,6 +65,7 @@
 
 static_assert(SCORE_KEYS % 16 == 0 && HEAD_DIM % 64 == 0 && VALUE_DIM % 64 == 0, "whole mma steps");
 static_assert(KV_TILE % SCORE_KEYS == 0, "whole parts of a tile");
+static_assert(!ALL_KEYS || 64 % KV_TILE == 0, "the host counts 64 keys as whole tiles");
 static_assert(VALUE_DIM <= HEAD_DIM, "the output goes through the query tile");
 
 /* 2. Shared memory. */
@@ -86,16 +97,29 @@ typedef struct key_walk {
     int stage; /* of this tile */
 } key_walk;
 
+static __device__ __forceinline__ void load_keys(const warp_rows *rows, const key_walk *walk,
+                                                 int stage, int tile)
+{
+    copy_rows(rows->args, rows->share, &walk->k, walk->shared->k[stage], KV_TILE, HEAD_DIM,
+              tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
+}
+
+static __device__ __forceinline__ void load_values(const warp_rows *rows, const key_walk *walk,
+                                                   int stage, int tile)
+{
+    copy_rows(rows->args, rows->share, &walk->v, walk->shared->v[stage], KV_TILE, VALUE_DIM,
+              tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
+}
+
 /* Where the tile is one of the walk's. */
-static __device__ __forceinline__ void load_kv_tile(const warp_rows *rows, const key_walk *walk,
-                                                    int stage, int tile)
+static __device__ __forceinline__ void load_tile(const warp_rows *rows, const key_walk *walk,
+                                                 int stage, int tile)
 {
     if (tile < walk->end_tile) {
-        copy_rows(rows->args, rows->share, &walk->k, walk->shared->k[stage], KV_TILE, HEAD_DIM,
-                  tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
-        copy_rows(rows->args, rows->share, &walk->v, walk->shared->v[stage], KV_TILE, VALUE_DIM,
-                  tile * KV_TILE, rows->share->kv_rows, thread_id(), THREADS);
+        load_keys(rows, walk, stage, tile);
+        load_values(rows, walk, stage, tile);
     }
+    cp_async_commit();
 }
 
 /* The walk's tile has landed, and every warp is done with the one before it, whose stage is filled
@@ -104,9 +128,8 @@ static __device__ __forceinline__ void turn_to_tile(const warp_rows *rows, const
 {
     cp_async_wait(STAGES - 2);
     __syncthreads();
-    load_kv_tile(rows, walk, walk->stage == 0 ? STAGES - 1 : walk->stage - 1,
-                 walk->tile + STAGES - 1);
-    cp_async_commit();
+    load_tile(rows, walk, walk->stage == 0 ? STAGES - 1 : walk->stage - 1,
+              walk->tile + STAGES - 1);
 }
 
 static __device__ __forceinline__ void go_on(key_walk *walk)
@@ -254,6 +277,10 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
     tiles.first = keys->first / KV_TILE;
     tiles.end = (keys->end + KV_TILE - 1) / KV_TILE;
     tiles.first_straight = tiles.end_inner = tiles.end;
+    if (ALL_KEYS && !careful) {
+        tiles.first_straight = 0;
+        return tiles;
+    }
     if (careful || see_few_keys(args, keys))
         return tiles;
     tiles.first_straight = min((keys->all_first + 2 * KV_TILE - 1) / KV_TILE, tiles.end);
@@ -261,21 +288,68 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
     return tiles;
 }
 
-/* Has the warp's queries and the first tiles loaded; the queries are there afterwards, with their
- * signs. */
+/* Whether all rows see the first tile of keys. */
+static __device__ __forceinline__ int begins_straight(const attention_args *args,
+                                                      const key_limits *keys,
+                                                      const tile_limits *tiles)
+{
+    return ALL_KEYS || (tiles->first * KV_TILE >= keys->all_first &&
+                        (tiles->first + 1) * KV_TILE <= keys->all_end && !see_few_keys(args, keys));
+}
+
+/* Has the warp's queries and the first tiles loaded, values after keys. */
 static __device__ __forceinline__ void load_first(const warp_rows *rows, const key_walk *walk)
 {
     copy_queries(rows->args, rows->share, rows->q, WARP_ROWS, HEAD_DIM, rows->first_row, lane_id(),
                  WARP_LANES);
-    for (int stage = 0; stage < STAGES - 1; stage++) {
-        load_kv_tile(rows, walk, stage, walk->tile + stage);
-        cp_async_commit();
-    }
-    cp_async_wait(STAGES - 2);
-    __syncwarp();
-    if (!FEATURES && rows->args->scale < 0.0f)
+    if (ALL_KEYS || walk->tile < walk->end_tile)
+        load_keys(rows, walk, 0, walk->tile);
+    cp_async_commit();
+    if (ALL_KEYS || walk->tile < walk->end_tile)
+        load_values(rows, walk, 0, walk->tile);
+    cp_async_commit();
+    for (int stage = 1; stage < STAGES - 1; stage++)
+        load_tile(rows, walk, stage, walk->tile + stage);
+    number_now(rows->args->value_dim); /* its line of the argument comes before the end needs it */
+}
+
+/* Until queries and first keys are there. The queries get their signs. */
+static __device__ __forceinline__ void await_queries(const warp_rows *rows,
+                                                     unsigned query[][ROW_GROUPS][4])
+{
+    cp_async_wait(STAGES - 1);
+    __syncthreads();
+    if (!FEATURES && !ALL_KEYS && rows->args->scale < 0.0f) {
         flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
-    __syncwarp();
+        __syncwarp();
+    }
+#pragma unroll
+    for (int step = 0; step < HELD_STEPS; step++)
+        load_query_step(query[step], rows->q, step);
+}
+
+/* A first tile of keys that all rows see: exponents are relative to the largest of its first
+ * SCORE_KEYS scores. Its values are waited for when the first weights are there. */
+static __device__ __forceinline__ void attend_first(const warp_rows *rows,
+                                                    unsigned query[][ROW_GROUPS][4],
+                                                    const key_walk *walk,
+                                                    float out[ROW_GROUPS][OUT_TILES][4],
+                                                    softmax_state *softmax)
+{
+    float scores[ROW_GROUPS][SCORE_TILES][4], largest[LANE_ROWS], base[LANE_ROWS];
+    load_tile(rows, walk, STAGES - 1, walk->tile + STAGES - 1);
+    score_keys(scores, query, rows->q, walk->shared->k[0]);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
+    set_maximum(largest, softmax, base, rows->scale_log2);
+    exponentiate(scores, softmax, base, rows->scale_log2, 0, STEP_SCORES);
+    cp_async_wait(STAGES - 1);
+    __syncthreads();
+    add_values(out, scores, walk->shared->v[0], softmax, base, rows->scale_log2);
+#pragma unroll 1
+    for (int i = SCORE_KEYS; i < KV_TILE; i += SCORE_KEYS)
+        attend_straight(rows, query, walk, i, 0, out, softmax);
 }
 
 /* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
@@ -294,12 +368,14 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     walk.tile = tiles.first;
     walk.end_tile = tiles.end;
     walk.stage = 0;
-    load_first(rows, &walk);
     unsigned query[HELD_STEPS ? HELD_STEPS : 1][ROW_GROUPS][4];
-#pragma unroll
-    for (int step = 0; step < HELD_STEPS; step++)
-        load_query_step(query[step], rows->q, step);
+    load_first(rows, &walk);
+    await_queries(rows, query);
 
+    if (!careful && begins_straight(args, limits, &tiles)) {
+        attend_first(rows, query, &walk, out, softmax);
+        go_on(&walk);
+    }
 #pragma unroll 1
     for (; walk.tile < tiles.first_straight; go_on(&walk)) {
         turn_to_tile(rows, &walk);
@@ -307,14 +383,14 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
         for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
             attend_any(rows, query, &walk, i, limits, careful, out, softmax);
     }
-    if (!careful) {
 #pragma unroll 1
-        for (; walk.tile < tiles.end_inner; go_on(&walk)) {
-            turn_to_tile(rows, &walk);
+    for (; !careful && walk.tile < tiles.end_inner; go_on(&walk)) {
+        turn_to_tile(rows, &walk);
 #pragma unroll 1
-            for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
-                attend_straight(rows, query, &walk, i, 0, out, softmax);
-        }
+        for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
+            attend_straight(rows, query, &walk, i, 0, out, softmax);
+    }
+    if (!careful && !ALL_KEYS) {
         const int end_key = limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS).end;
 #pragma unroll 1
         for (; walk.tile < tiles.end; go_on(&walk)) {
@@ -334,14 +410,21 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
 static __device__ __forceinline__ unsigned right_rows(const float out[ROW_GROUPS][OUT_TILES][4],
                                                       const softmax_state *softmax)
 {
+    float zero[LANE_ROWS], any = 0.0f; /* NaN where something is not finite */
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        zero[r] = 0.0f * (0x1p4f * softmax->sum[r]);
+#pragma unroll
+        for (int i = 0; i < OUT_TILES * 2; i++)
+            zero[r] = fmaf(0.0f, out[r / 2][i / 2][r % 2 * 2 + i % 2], zero[r]);
+        any += zero[r];
+    }
+    if (__all_sync(ALL_LANES, any == 0.0f))
+        return ~0u;
     int right = 0;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        float zero = 0.0f * (0x1p4f * softmax->sum[r]);
-#pragma unroll
-        for (int i = 0; i < OUT_TILES * 2; i++)
-            zero = fmaf(0.0f, out[r / 2][i / 2][r % 2 * 2 + i % 2], zero);
-        const unsigned lanes = __ballot_sync(ALL_LANES, zero != 0.0f);
+        const unsigned lanes = __ballot_sync(ALL_LANES, zero[r] != 0.0f);
         if (lane_id() / 8 == r)
             right = !(lanes >> lane_id() % 8 * 4 & 15);
     }
@@ -356,15 +439,40 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
                                                   const float factor[LANE_ROWS], unsigned rows)
 {
     __syncwarp();
+    element *first = tile_element(tile, VALUE_DIM, lane_row(0), lane_id() % 4 * 2);
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
+    for (int n = 0; n < OUT_TILES; n++)
 #pragma unroll
-        for (int n = 0; n < OUT_TILES; n++)
-            *(unsigned *)tile_element(tile, VALUE_DIM, lane_row(r), n * 8 + lane_id() % 4 * 2) =
+        for (int r = 0; r < LANE_ROWS; r++)
+            *(unsigned *)(columns_on(first, n * 8) + r * 8 * VALUE_DIM) =
                 pack_elements(out[r / 2][n][r % 2 * 2] * factor[r],
                               out[r / 2][n][r % 2 * 2 + 1] * factor[r]);
     __syncwarp();
     store_tile(args, share, tile, first_row, first_dim, rows);
+}
+
+/* Of its four lanes each ends one of a row's: what the rows' sums are to be multiplied by. LSE of those
+ * whose bits are set is stored. */
+static __device__ __forceinline__ void end_rows(const attention_args *args,
+                                                const sequence_share *share, int first_row,
+                                                int first_dim, const softmax_state *softmax,
+                                                unsigned rows, float factor[LANE_ROWS])
+{
+    float max = softmax->max[0], sum = quad_sum(softmax->sum[0]);
+#pragma unroll
+    for (int r = 1; r < LANE_ROWS; r++) {
+        const float row_max = float_now(softmax->max[r]); /* no array: that would lie in memory */
+        const float row_sum = quad_sum(softmax->sum[r]);
+        max = lane_id() % LANE_ROWS == r ? row_max : max;
+        sum = lane_id() % LANE_ROWS == r ? row_sum : sum;
+    }
+    const int row = lane_row(lane_id() % LANE_ROWS);
+    const row_end end = finish_row(args, max, sum, head_of(args, share, first_row + row), !ALL_KEYS);
+    if (lane_id() % 4 < LANE_ROWS && first_dim == 0 && (rows >> row & 1))
+        store_lse(args, share, first_row + row, end);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        factor[r] = __shfl_sync(ALL_LANES, end.factor, lane_id() / 4 * 4 + r);
 }
 
 /* Stores the rows whose bits are set. */
@@ -375,15 +483,7 @@ static __device__ __forceinline__ void finish(const attention_args *args,
                                               const softmax_state *softmax, unsigned rows)
 {
     float factor[LANE_ROWS];
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = first_row + lane_row(r);
-        const row_end end = finish_row(args, softmax->max[r], quad_sum(softmax->sum[r]),
-                                       head_of(args, share, row), 1);
-        factor[r] = end.factor;
-        if (lane_id() % 4 == 0 && first_dim == 0 && (rows >> lane_row(r) & 1))
-            store_lse(args, share, row, end);
-    }
+    end_rows(args, share, first_row, first_dim, softmax, rows, factor);
     if (!FEATURES || args->more.vector_stores)
         store_rows(args, share, tile, first_row, first_dim, out, factor, rows);
     else

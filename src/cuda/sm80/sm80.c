@@ -11,6 +11,7 @@ enum {
     MOST_GRID_YZ = 65535,
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
+    PREFILL_KEYS = 64, /* whole tiles of every variant */
     LATENCY_ROWS = 16,
     /* A split takes at least this many keys: joining splits costs a launch. */
     LEAST_SPLIT_KEYS = 512,
@@ -81,11 +82,9 @@ static int dim_of_variant(const fc_attention *p)
 
 /* The variant of latency.cu whose warps take all keys of a row at once: so many keys at most; where
  * rows see all of exactly so many, _all. "": none does. */
-static const char *one_round(const fc_kernel *kernel, const fc_attention *p,
-                             const attention_args *args)
+static const char *one_round(const fc_attention *p)
 {
-    if (kernel != &fc_sm80_latency || !fc_cuda_is_dense(p) || fc_cuda_larger_dim(p) > 64 ||
-        p->scale < 0 || args->packed_heads.divisor > 1 || p->kv_length > 512)
+    if (fc_cuda_larger_dim(p) > 64 || p->kv_length > 512)
         return "";
     const bool sees_all = !fc_cuda_has_limits(p);
     if (p->kv_length <= FC_SM80_FEWEST_KEYS)
@@ -95,14 +94,26 @@ static const char *one_round(const fc_kernel *kernel, const fc_attention *p,
     return sees_all && p->kv_length == 512 ? "_k512_all" : "_k512";
 }
 
+/* A variant that looks for less than what the plain one takes; "": none. */
+static const char *special_variant(const fc_kernel *kernel, const fc_attention *p,
+                                   const attention_args *args)
+{
+    if (!fc_cuda_is_dense(p) || p->scale < 0 || args->packed_heads.divisor > 1)
+        return "";
+    if (kernel == &fc_sm80_latency)
+        return one_round(p);
+    const bool whole_tiles = p->kv_length > 0 && p->kv_length % PREFILL_KEYS == 0;
+    return whole_tiles && !fc_cuda_has_limits(p) ? "_all" : "";
+}
+
 static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    const char *round = one_round(kernel, p, &s->args);
+    const char *special = special_variant(kernel, p, &s->args);
     char name[VARIANT_BYTES];
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
         snprintf(name, sizeof name, "%s_d%d%s_%s%s", kernel->name, dim_of_variant(p),
-                 full ? "" : round, fc_type_name(p->q_type), full ? "_full" : "");
+                 full ? "" : special, fc_type_name(p->q_type), full ? "_full" : "");
         FC_TRY(fc_cuda_find_kernel(plan, name, full ? &s->full : &s->plain));
     }
     return s->args.splits.divisor > 1 ? fc_cuda_find_kernel(plan, "sm80_merge", &s->merge) : FC_OK;

@@ -93,15 +93,33 @@ static __device__ __forceinline__ void store_tile(const attention_args *args,
                                                   const sequence_share *share, element *tile,
                                                   int first_row, int first_dim, unsigned rows)
 {
-#pragma unroll 1 /* unrolled, its addresses would hold registers through the whole kernel */
-    for (int i = lane_id(); i < WARP_ROWS * (VALUE_DIM / CHUNK); i += WARP_LANES) {
-        const int row = i / (VALUE_DIM / CHUNK);
-        const int column = i % (VALUE_DIM / CHUNK) * CHUNK;
-        if ((rows >> row & 1) && first_dim + column < args->value_dim)
-            store_global_16((element *)args->out +
-                                q_index(args, share, STRIDES(args, out), first_row + row) +
-                                first_dim + column,
-                            *(uint4 *)tile_element(tile, VALUE_DIM, row, column));
+    enum { ROW_CHUNKS = VALUE_DIM / CHUNK, ROWS_AT_ONCE = WARP_LANES / ROW_CHUNKS };
+    /* Found here: else addresses hold registers through the whole kernel. */
+    const unsigned lane = (unsigned)number_now(lane_id());
+    const int row = (int)(lane / ROW_CHUNKS), column = (int)(lane % ROW_CHUNKS) * CHUNK;
+    if (first_dim + column >= args->value_dim)
+        return;
+    if (HEADS_SHARE_TILES && args->packed_heads.divisor > 1) {
+#pragma unroll 1
+        for (int i = row; i < WARP_ROWS; i += ROWS_AT_ONCE)
+            if (rows >> i & 1)
+                store_global_16((element *)args->out +
+                                    q_index(args, share, STRIDES(args, out), first_row + i) +
+                                    first_dim + column,
+                                *(uint4 *)tile_element(tile, VALUE_DIM, i, column));
+        return;
+    }
+    element *place = (element *)args->out +
+                     q_index(args, share, STRIDES(args, out), first_row + row) + first_dim + column;
+    const long long apart =
+        STRIDE_UNIT * times_stride(ROWS_AT_ONCE, STRIDES(args, out)->row);
+    rows >>= row;
+#pragma unroll
+    for (int i = 0; i < WARP_ROWS; i += ROWS_AT_ONCE) {
+        const element *chunk =
+            tile_element(tile, VALUE_DIM, i % 8 + row, column) + i / 8 * 8 * VALUE_DIM;
+        store_global_16_if(place, *(const uint4 *)chunk, (int)(rows >> i & 1));
+        place += apart;
     }
 }
 
