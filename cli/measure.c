@@ -22,7 +22,9 @@ static bool is_too_large(const fc_attention *problem)
  * checked. Tensors are dense again: other heads and sequences were what the strides led to. */
 static fc_attention part_of(const fc_attention *problem)
 {
-    enum { MOST_ROWS = 1000, MOST_KEYS = 2000 }; /* no whole number of tiles */
+    /* No whole number of tiles; but whole tiles of keys stay whole, for which there are variants.
+     */
+    enum { MOST_ROWS = 1000, MOST_KEYS = 2000, WHOLE_TILE = 128 };
     fc_attention part = *problem;
     part.batch = 1;
     part.q_heads = problem->q_heads / problem->kv_heads;
@@ -31,7 +33,8 @@ static fc_attention part_of(const fc_attention *problem)
     if (is_too_large(&part) && part.q_length > MOST_ROWS)
         part.q_length = MOST_ROWS;
     if (is_too_large(&part) && part.kv_length > MOST_KEYS)
-        part.kv_length = MOST_KEYS;
+        part.kv_length =
+            part.kv_length % WHOLE_TILE ? MOST_KEYS : MOST_KEYS / WHOLE_TILE * WHOLE_TILE;
     if (part.packed_q)
         part.packed_q_rows = part.q_length;
     if (part.packed_kv)

@@ -39,15 +39,17 @@ static void add_negative_scale(fc_type type)
 }
 
 /* Over several tiles of keys, whatever the kernel's tiles are. */
-static void add_rising(int64_t q_length, int64_t head_dim, bool causal)
+static void add_rising(int64_t q_length, int64_t kv_length, int64_t head_dim, bool causal)
 {
     static const fc_type types[] = {FC_F32, FC_F16, FC_BF16};
     for (size_t type = 0; type < 3; type++) {
-        case_draft d = draft_make("values", 1, 2, q_length, 600, head_dim);
+        case_draft d = draft_make("values", 1, 2, q_length, kv_length, head_dim);
         d.c.values = CASE_RISING;
         d.c.problem.q_type = types[type];
         d.c.problem.causal = causal;
         draft_name(&d, "rising_logits-d%d", (int)head_dim);
+        if (kv_length % 128 == 0)
+            draft_name(&d, "whole_tiles");
         if (causal)
             draft_name(&d, "causal");
         draft_name(&d, "%s", fc_type_name(types[type]));
@@ -72,10 +74,13 @@ static void add_all_values(void)
     add_negative_scale(FC_F32);
     add_negative_scale(FC_F16);
     add_negative_scale(FC_BF16);
-    add_rising(250, 64, false);
-    add_rising(250, 64, true);
-    add_rising(70, 128, false);
-    add_rising(70, 256, false);
+    add_rising(250, 600, 64, false);
+    add_rising(250, 600, 64, true);
+    add_rising(70, 600, 128, false);
+    add_rising(70, 600, 256, false);
+    add_rising(250, 640, 64, false);
+    add_rising(70, 640, 128, false);
+    add_rising(70, 640, 256, false);
 }
 
 /* ---- Rows and keys that are hidden ---- */

@@ -225,10 +225,34 @@ static void add_all_plain(void)
         }
 }
 
+/* Whole tiles of keys, for which kernels have variants, and more rows than fit one tile of them.
+ * With 64 dims there are so many that the largest tiles are taken. */
+static void add_whole_tiles(int64_t head_dim, fc_type type)
+{
+    static const int64_t lengths[][2] = {{130, 128}, {500, 384}};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        case_draft d =
+            draft_make("whole", 1, head_dim == 64 ? 6 : 2, lengths[i][0], lengths[i][1], head_dim);
+        d.c.problem.q_type = type;
+        draft_name(&d, "whole_tiles-q%d-kv%d-d%d-%s", (int)lengths[i][0], (int)lengths[i][1],
+                   (int)head_dim, fc_type_name(type));
+        case_add(&d);
+    }
+}
+
+static void add_all_whole_tiles(void)
+{
+    for (int64_t dim = 64; dim <= 256; dim *= 2) {
+        add_whole_tiles(dim, FC_F16);
+        add_whole_tiles(dim, FC_BF16);
+    }
+}
+
 void case_add_shapes(void)
 {
     add_shapes();
     add_all_plain();
+    add_all_whole_tiles();
     add_all_lengths();
     add_single_element();
     add_empty(0, 5, 7, false);

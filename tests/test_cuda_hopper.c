@@ -234,10 +234,11 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
         int64_t head_dim, value_dim, kv_length;
         const char *variant;
     } expected[] = {
-        {8, 64, 1024, "sm90_prefill_d64_f16"},    {72, 8, 4095, "sm90_prefill_d96_f16"},
-        {96, 104, 512, "sm90_prefill_d128_f16"},  {192, 128, 512, "sm90_prefill_d192_128_f16"},
-        {136, 136, 512, "sm90_prefill_d192_f16"}, {128, 192, 8192, "sm90_prefill_d192_f16"},
-        {200, 128, 512, "sm90_prefill_d256_f16"}, {128, 256, 1024, "sm90_prefill_d256_f16"},
+        {8, 64, 1024, "sm90_prefill_d64_f16"},       {72, 8, 4095, "sm90_prefill_d96_f16"},
+        {96, 104, 500, "sm90_prefill_d128_f16"},     {192, 128, 512, "sm90_prefill_d192_128_f16"},
+        {136, 136, 512, "sm90_prefill_d192_f16"},    {128, 192, 8192, "sm90_prefill_d192_f16"},
+        {200, 128, 64, "sm90_prefill_d256_f16"},     {128, 256, 1023, "sm90_prefill_d256_f16"},
+        {96, 104, 512, "sm90_prefill_d128_all_f16"}, {200, 128, 128, "sm90_prefill_d256_all_f16"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         fc_attention p = mission();
@@ -254,7 +255,7 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     (void)state;
     fc_attention p = mission();
     p.batch = 32;
-    assert_runs("sm90_prefill_d64_tall_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_tall_all_f16", &p, somewhere());
     p.causal = 1;
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
     p.batch = 8;
@@ -264,7 +265,7 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.kv_length = 1024;
-    assert_runs("sm90_prefill_d64_tall_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_tall_all_f16", &p, somewhere());
     p.causal = 1;
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
     p = mission();
@@ -275,6 +276,34 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.q_length = p.kv_length = 4096;
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
+}
+
+/* What the variants for rows that see all keys do not look for. */
+static void test_hopper_looks_for_limits_where_there_are_any(void **state)
+{
+    (void)state;
+    static const float sinks[8];
+    static const int32_t lengths[32];
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.batch = 32;
+    p.kv_length = 500; /* half a tile */
+    assert_runs("sm90_prefill_d64_tall_f16", &p, b);
+    p.kv_length = 512;
+    p.has_sinks = 1;
+    b.sinks = sinks;
+    assert_runs("sm90_prefill_d64_tall_f16", &p, b);
+    p.has_sinks = 0;
+    b.sinks = NULL;
+    p.has_kv_lengths = 1;
+    b.kv_lengths = lengths;
+    assert_runs("sm90_prefill_d64_tall_f16", &p, b);
+    p.has_kv_lengths = 0;
+    b.kv_lengths = NULL;
+    p.head_dim = p.value_dim = 128;
+    p.q_length = 64; /* four heads share a tile */
+    p.kv_heads = 2;
+    assert_runs("sm90_prefill_d128_f16", &p, b);
 }
 
 static void test_hopper_takes_pages_of_whole_boxes(void **state)
@@ -404,6 +433,7 @@ int main(void)
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_a_variant_for_every_dim),
         TEST(test_hopper_takes_larger_tiles_where_they_fit),
+        TEST(test_hopper_looks_for_limits_where_there_are_any),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),
         TEST(test_hopper_chooses_a_kernel_without_looking_at_the_longest),

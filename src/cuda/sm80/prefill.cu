@@ -33,7 +33,7 @@
 /* Of its rows of Q a warp keeps so many steps of 16 dims in registers, and reads the others again for
  * every tile of keys. */
 #ifndef HELD_STEPS
-#define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : HEAD_DIM == 256 && !FEATURES ? 10 : 0)
+#define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : FEATURES ? 0 : HEAD_DIM == 128 ? 6 : HEAD_DIM == 256 ? 13 : 0)
 #endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 2

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
                                                    const float factor[LANE_ROWS])
 {
     const int panels = PANELS(VALUE_DIM), at_once = panels == STAGED_PANELS ? panels : 1;
-    const int batch = args->attention.cu_q ? 0 : share->batch;
+    const int batch = LENGTHS_IN_MEMORY && args->attention.cu_q ? 0 : share->batch;
     const int row = share->q_first + row_of(&args->attention, warp_row);
 #pragma unroll
     for (int first = 0; first < panels; first += at_once) {
@@ -60,8 +60,8 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
 static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
                                                int warp_row)
 {
-    return args->stores_boxes &&
-           (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows);
+    return ALL_KEYS || (args->stores_boxes &&
+                        (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows));
 }
 
 /* Of the four lanes that share two rows, two store a row's. */
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void finish_softmax(const attention_args *args
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         sum[r] = quad_sum(softmax->sum[r]);
-    if (args->sinks) {
+    if (!ALL_KEYS && args->sinks) {
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
             end[r] = finish_row(args, softmax->max[r], sum[r],

@@ -41,6 +41,15 @@
 #ifndef SKIPS
 #define SKIPS 0
 #endif
+/* 1: rows see all keys, whole tiles of them; no lengths lie in memory, no heads share a tile, there are
+ * no sinks, and results leave through a tensor map. */
+#ifndef ALL_KEYS
+#define ALL_KEYS 0
+#endif
+#if ALL_KEYS
+#define HEADS_SHARE_TILES 0
+#define LENGTHS_IN_MEMORY 0
+#endif
 /* 1: where operands lie is found before a warpgroup waits for its turn. */
 #ifndef OPERANDS_EARLY
 #define OPERANDS_EARLY (CONSUMERS > 2)
@@ -77,6 +86,8 @@
 
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
 static_assert(STAGES > 1, "keys of the next rows come while the last of these are in use");
+static_assert(!ALL_KEYS || 128 % KV_TILE == 0, "the host counts 128 keys as whole tiles");
+static_assert(!ALL_KEYS || (!SKIPS && !FEATURES), "nothing changes or hides scores");
 static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing");
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
 
@@ -178,7 +189,7 @@ static __device__ __forceinline__ void pass_turn(void)
  * end of the sequence become 0. */
 static __device__ __forceinline__ void clear_values(const work *w, element *v)
 {
-    if (w->last_rows >= KV_TILE)
+    if (ALL_KEYS || w->last_rows >= KV_TILE)
         return;
     const int first = w->last_rows * PANEL_DIMS + (thread_id() - GROUP_THREADS) * CHUNK;
 #pragma unroll
@@ -209,6 +220,12 @@ static __device__ __forceinline__ rows_in_hand take_in_hand(const work *w)
     return rows;
 }
 
+/* Whether what rounding takes from the weights counts. */
+static __device__ __forceinline__ int counts_rest(const rows_in_hand *rows)
+{
+    return !ALL_KEYS && rows->keys.counts_rest;
+}
+
 static __device__ __forceinline__ void cap_and_hide(score_sums scores, const attention_args *args,
                                                     const rows_in_hand *rows, int tile)
 {
@@ -216,7 +233,8 @@ static __device__ __forceinline__ void cap_and_hide(score_sums scores, const att
 #if FEATURES
     cap_scores(scores, args);
 #endif
-    if (first_key < rows->keys.all_first || first_key + KV_TILE > rows->keys.all_end)
+    if (!ALL_KEYS &&
+        (first_key < rows->keys.all_first || first_key + KV_TILE > rows->keys.all_end))
         hide_keys(scores, args, &rows->w->share, warp_row_of(rows->w), first_key,
                   rows->w->share.kv_rows);
 }
@@ -284,7 +302,7 @@ static __device__ __forceinline__ void weigh_next(score_sums scores, weight_step
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         softmax->sum[r] += sum[r];
-    if (rows->keys.counts_rest) {
+    if (counts_rest(rows)) {
         softmax_state counted = *softmax;
         weigh(scores, &counted, scale_log2);
     }
@@ -374,7 +392,8 @@ static __device__ __forceinline__ void skip_tiles(const work *w, shared_tiles *s
 /* Whether the first scores of a work can be computed while the one before it ends. */
 static __device__ __forceinline__ int begins_early(const work *w)
 {
-    return w->way == OVERLAPPED && sees_keys(w) && keys_of(w)->first_tile == w->first_tile;
+    return w->way == OVERLAPPED &&
+           (ALL_KEYS || (sees_keys(w) && keys_of(w)->first_tile == w->first_tile));
 }
 
 /* Tile after tile of rows, as long as the next ones can be begun while these end. Returns the work
@@ -400,7 +419,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     for (;;) {
 #pragma unroll 1
         for (int tile = rows.keys.first_tile + 1; tile < rows.keys.end_tile; tile++) {
-            if (rows.keys.counts_rest)
+            if (counts_rest(&rows))
                 count_rounded(scores, weights, out, shared, &at->keys);
             const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
             end_scores(scores, a, &rows, tile, shared, at->keys.place);
@@ -411,7 +430,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         skips = SKIPS && rows.keys.end_tile < rows.w->end_tile;
         if (!skips)
             clear_values(rows.w, shared->v[at->keys.place]);
-        if (rows.keys.counts_rest)
+        if (counts_rest(&rows))
             count_rounded(scores, weights, out, shared, &at->keys);
         if (skips || !CHAINS)
             break;
@@ -517,7 +536,7 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
     const work *w = await_work(shared, &at);
 #pragma unroll 1
     while (w->way != NO_WORK) {
-        if (w->way == OVERLAPPED && sees_keys(w))
+        if (ALL_KEYS || (w->way == OVERLAPPED && sees_keys(w)))
             w = walk_keys(args, shared, w, &at);
 #if FEATURES
         else if (w->way == STEP_BY_STEP)

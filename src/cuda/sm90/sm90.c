@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     VARIANT_BYTES = 64,
@@ -270,6 +271,22 @@ static const char *prefill_variant(const fc_context *context, const fc_attention
     return "d256";
 }
 
+/* Where rows see all keys, nothing has to be looked up, and no tile of keys is cut, some variants
+ * have another that looks for nothing else. */
+static const char *without_limits(const fc_attention *p, const char *variant)
+{
+    enum { WHOLE_KEYS = 128 }; /* whole tiles of each of them */
+    static const char *const names[][2] = {
+        {"d64_tall", "d64_tall_all"}, {"d128", "d128_all"}, {"d256", "d256_all"}};
+    if (!fc_cuda_is_dense(p) || fc_cuda_has_limits(p) || p->kv_length == 0 ||
+        p->kv_length % WHOLE_KEYS != 0 || packed_heads(p) > 1 || !fc_sm90_out_has_map(p, 1))
+        return variant;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(variant, names[i][0]) == 0)
+            return names[i][1];
+    return variant;
+}
+
 static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[VARIANT_BYTES])
 {
     const fc_attention *p = &plan->problem;
@@ -277,8 +294,8 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
         snprintf(name, VARIANT_BYTES, "%s_d%d_%s_%s", self->name, latency_dim(p),
                  latency_variant(plan->context, p), fc_type_name(p->q_type));
     else
-        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name, prefill_variant(plan->context, p),
-                 fc_type_name(p->q_type));
+        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name,
+                 without_limits(p, prefill_variant(plan->context, p)), fc_type_name(p->q_type));
 }
 
 /* ---- Plans ---- */

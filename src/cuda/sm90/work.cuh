@@ -60,7 +60,7 @@ static __device__ __forceinline__ int is_paged(const attention_args *args)
  * give 0. */
 static __device__ __forceinline__ int has_neighbours(const attention_args *args)
 {
-    return args->cu_kv || args->kv_lengths || is_paged(args);
+    return (LENGTHS_IN_MEMORY && (args->cu_kv || args->kv_lengths)) || is_paged(args);
 }
 
 static __device__ __forceinline__ group_keys find_group_keys(const attention_args *args,
@@ -68,6 +68,10 @@ static __device__ __forceinline__ group_keys find_group_keys(const attention_arg
                                                              int first_row)
 {
     group_keys keys = {};
+    if (ALL_KEYS) {
+        keys.end_tile = args->kv_length / KV_TILE;
+        return keys;
+    }
     if (first_row >= share->rows)
         return keys;
     const key_limits limits =
