@@ -30,11 +30,6 @@
 #ifndef STAGES
 #define STAGES 2
 #endif
-/* Of its rows of Q a warp keeps so many steps of 16 dims in registers, and reads the others again for
- * every tile of keys. */
-#ifndef HELD_STEPS
-#define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : FEATURES ? 0 : HEAD_DIM == 128 ? 6 : HEAD_DIM == 256 ? 13 : 0)
-#endif
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 2
 #endif
@@ -54,6 +49,17 @@
 #if ALL_KEYS
 #define HEADS_SHARE_TILES 0
 #define LENGTHS_IN_MEMORY 0
+#endif
+
+/* Of its rows of Q a warp keeps so many steps of 16 dims in registers, and reads the others again for
+ * every tile of keys. */
+#ifndef HELD_STEPS
+#if FEATURES
+#define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : 0)
+#else
+#define HELD_STEPS                                                                                 \
+    (HEAD_DIM <= 64 ? QUERY_STEPS : HEAD_DIM == 256 ? 13 : ALL_KEYS && HEAD_DIM == 128 ? 6 : 0)
+#endif
 #endif
 
 #define THREADS (WARPS * WARP_LANES)

@@ -65,25 +65,23 @@ static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequ
 }
 
 /* Of the four lanes that share two rows, two store a row's. */
-static __device__ __forceinline__ void store_lses(const attention_args *args,
-                                                  const sequence_share *share, int warp_row,
+static __device__ __forceinline__ void store_lses(const attention_args *args, const work *w,
                                                   const row_end end[LANE_ROWS])
 {
-    const int r = lane_id() % 4;
-    if (r < LANE_ROWS && warp_row + lane_row(r) < share->rows)
-        store_lse(args, share, warp_row + lane_row(r), r == 0 ? end[0] : end[1]);
+    const int r = lane_id() % 4, row = warp_row_of(w) + lane_row(r);
+    if (!args->lse)
+        return;
+    if (r < LANE_ROWS && row < w->share.rows)
+        store_lse(args, &w->share, row, r == 0 ? end[0] : end[1]);
 }
 
-/* Ends the rows of the warp but for their values: what these are to be multiplied by. Rows side by
- * side, and branches that all lanes take: the warp starts no product meanwhile. */
+/* Ends the rows of the warp but for their values. Rows side by side, and branches that all lanes take:
+ * the warp starts no product meanwhile. */
 static __device__ __forceinline__ void finish_softmax(const attention_args *args, const work *w,
                                                       const softmax_state *softmax,
-                                                      float factor[LANE_ROWS])
+                                                      row_end end[LANE_ROWS])
 {
-    const sequence_share *share = &w->share;
-    const int warp_row = warp_row_of(w);
     float sum[LANE_ROWS];
-    row_end end[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         sum[r] = quad_sum(softmax->sum[r]);
@@ -91,26 +89,22 @@ static __device__ __forceinline__ void finish_softmax(const attention_args *args
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
             end[r] = finish_row(args, softmax->max[r], sum[r],
-                                head_of(args, share, warp_row + lane_row(r)), 1);
+                                head_of(args, &w->share, warp_row_of(w) + lane_row(r)), 1);
     } else {
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
             end[r] = finish_row(args, softmax->max[r], sum[r], 0, 0);
     }
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        factor[r] = end[r].factor;
-    if (args->lse)
-        store_lses(args, share, warp_row, end);
 }
 
 static __device__ __forceinline__ void store(const sm90_args *args, const work *w,
                                              staged_panels staged, const out_sums out,
-                                             const float factor[LANE_ROWS])
+                                             const row_end end[LANE_ROWS])
 {
     const attention_args *a = &args->attention;
     const sequence_share *share = &w->share;
     const int warp_row = warp_row_of(w);
+    const float factor[LANE_ROWS] = {end[0].factor, end[1].factor};
     if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
         store_boxes(args, share, staged, warp_row, out, factor);
         return;
