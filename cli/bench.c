@@ -187,8 +187,9 @@ static void print_notes(const bench_report *report)
             printf("%s%s was not timed: %s\n", before_first, report->rows[index].name,
                    measured->reason);
         else if (measured->checked_part)
-            printf("%s%s was checked on a part: one KV head of one sequence, 1000 rows at most\n",
-                   before_first, report->rows[index].name);
+            printf("%s%s was checked on a part: one KV head of one sequence, 1000 rows at most%s\n",
+                   before_first, report->rows[index].name,
+                   measured->sampled ? "; and on 32 rows of the whole" : "");
         else
             continue;
         before_first = "";

@@ -3,6 +3,7 @@
 #include "core/internal.h"
 #include "cuda/services.h"
 #include "problem.h"
+#include "rows.h"
 #include "tensors.h"
 
 #include <math.h>
@@ -146,6 +147,22 @@ static void free_outputs(measured_outputs *outputs)
         free(outputs->images[tensor]);
 }
 
+/* Of a problem that was checked on a part, some rows of the whole: its call may run another
+ * variant. */
+static fc_status check_rows(const measured_outputs *outputs, cli_measurement *measurement)
+{
+    char reason[256];
+    const lab_tensors *tensors = outputs->tensors;
+    measurement->sampled =
+        measurement->checked_part && outputs->first == LAB_OUT && lab_can_sample(&tensors->problem);
+    if (!measurement->sampled ||
+        lab_sample_rows(tensors, outputs->images[LAB_OUT], measurement->check.tolerance, reason))
+        return FC_OK;
+    measurement->check.outcome = CHECK_FAILED;
+    snprintf(measurement->reason, sizeof measurement->reason, "%s", reason);
+    return FC_ERROR_INVALID;
+}
+
 /* One call that is not timed, then those that are, on poisoned outputs both times: what the last of
  * them left has to be what the first did, to the bit. */
 static fc_status time_and_verify(const bench_call *call, const lab_tensors *tensors, double seconds,
@@ -162,6 +179,8 @@ static fc_status time_and_verify(const bench_call *call, const lab_tensors *tens
                      : fc_plan_forward(call->plan, call->buffers, NULL);
     if (status == FC_OK)
         status = read_outputs(&untimed);
+    if (status == FC_OK)
+        status = check_rows(&untimed, measurement);
     if (status == FC_OK)
         status = poison_outputs(&untimed);
     if (status == FC_OK)
@@ -326,6 +345,7 @@ void cli_measurement_json(json_writer *json, const cli_measurement *measurement)
     json_text(json, "check",
               measurement->left_out ? "left out" : cli_outcome_name(measurement->check.outcome));
     json_boolean(json, "checked_part", measurement->checked_part);
+    json_boolean(json, "sampled", measurement->sampled);
     json_number(json, "max_error", cli_measured_error(measurement));
     json_number(json, "tolerance",
                 measurement->direction == FC_FORWARD ? measurement->check.tolerance

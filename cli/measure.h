@@ -12,6 +12,7 @@ typedef struct cli_measurement {
     bool without_lse; /* the calls do not ask for it */
     check_result check;
     bool checked_part; /* the check took a part of it: all would take minutes */
+    bool sampled;      /* and some rows of the whole (rows.h) */
     bool left_out;     /* by the caller: neither checked nor timed */
     bool timed;        /* only what passed its check is timed */
     bench_times times;

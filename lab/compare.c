@@ -30,8 +30,7 @@ static double largest_difference(const double *a, const double *b, const uint8_t
     return largest;
 }
 
-/* The distance of neighbouring values of the type at this magnitude. */
-static double ulp(fc_type type, double magnitude)
+double compare_ulp(fc_type type, double magnitude)
 {
     switch (type) {
     case FC_F64: return fmax(magnitude * 0x1p-52, 0x1p-1074);
@@ -60,8 +59,10 @@ double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_resu
     free(written);
     if (tensor == LAB_LSE)
         return 2 * error + 0x1p-22 * fmax(1, fmax(largest_score, magnitude));
-    const double score_rounding = ulp(unfused_precision_of(&t->problem).sums, largest_score);
-    const double tolerance = 2 * error + ulp(buffer->type, magnitude) + score_rounding * magnitude;
+    const double score_rounding =
+        compare_ulp(unfused_precision_of(&t->problem).sums, largest_score);
+    const double tolerance =
+        2 * error + compare_ulp(buffer->type, magnitude) + score_rounding * magnitude;
     return tensor == LAB_OUT && is_f16_normal(t) ? fmin(tolerance, largest_f16_normal_error)
                                                  : tolerance;
 }
@@ -123,7 +124,7 @@ const double compare_ulp_limits[COMPARE_ULP_BINS - 1] = {0.5, 1, 2, 4, 8, 16, 64
 static int ulp_bin(fc_type type, double error, double expected)
 {
     const double power = expected != 0 && isfinite(expected) ? ldexp(1, ilogb(expected)) : 0;
-    const double ulps = error / ulp(type, power);
+    const double ulps = error / compare_ulp(type, power);
     int bin = 0;
     while (bin < COMPARE_ULP_BINS - 1 && !(ulps <= compare_ulp_limits[bin]))
         bin++;
@@ -184,7 +185,8 @@ bool compare_doubled(const lab_tensors *t, const uint8_t *before, const uint8_t 
                      size_t name_bytes)
 {
     const lab_buffer *out = &t->buffer[LAB_OUT];
-    const double spacing = ulp(out->type, 0), smallest_normal = spacing / ulp(out->type, 1);
+    const double spacing = compare_ulp(out->type, 0),
+                 smallest_normal = spacing / compare_ulp(out->type, 1);
     uint8_t *written = lab_written_elements(t, LAB_OUT);
     bool same = true;
     for (int64_t i = 0; same && i < out->elements; i++) {

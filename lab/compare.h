@@ -42,6 +42,9 @@ void compare_tensor(const lab_tensors *tensors, lab_tensor tensor, const uint8_t
 bool compare_doubled(const lab_tensors *tensors, const uint8_t *before, const uint8_t *after,
                      char *name, size_t name_bytes);
 
+/* The distance of neighbouring values of the type at this magnitude. */
+double compare_ulp(fc_type type, double magnitude);
+
 /* plain: of the unfused computation in the case's own type. */
 double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,
                          const lab_results *plain, double largest_score);
