@@ -457,8 +457,8 @@ static __device__ __forceinline__ void store_rows(const attention_args *args,
     store_tile(args, share, tile, first_row, first_dim, rows);
 }
 
-/* Of its four lanes each ends one of a row's: what the rows' sums are to be multiplied by. LSE of those
- * whose bits are set is stored. */
+/* Each of the four lanes that share rows ends one of them, for all: what its values are to be multiplied
+ * by; and stores its LSE, where its bit is set. */
 static __device__ __forceinline__ void end_rows(const attention_args *args,
                                                 const sequence_share *share, int first_row,
                                                 int first_dim, const softmax_state *softmax,
