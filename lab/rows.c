@@ -27,7 +27,7 @@ static sampled_row choose_row(const lab_tensors *t, int i)
     const int64_t head = (int64_t)heads;
     sampled_row s = {.b = head / t->problem.q_heads, .head = head % t->problem.q_heads};
     const int64_t rows = t->spans[s.b].q_rows;
-    s.row = i == LAB_SAMPLED_ROWS - 1 ? rows - 1 : i * 7919 % (rows > 0 ? rows : 1);
+    s.row = i == LAB_SAMPLED_ROWS - 1 ? rows - 1 : (int64_t)i * 7919 % (rows > 0 ? rows : 1);
     return s;
 }
 

@@ -59,6 +59,13 @@ add_test(
             $<TARGET_FILE:flashcore>)
 set_tests_properties(emu_check PROPERTIES PROCESSORS 2 LABELS slow)
 
+# Variants that these cases alone run, and a sample might miss.
+foreach(kernel sm80_prefill sm90_prefill)
+    add_test(NAME emu_whole_tiles_${kernel}
+        COMMAND flashcore check --backend emu --kernel ${kernel} --filter whole_tiles)
+    set_tests_properties(emu_whole_tiles_${kernel} PROPERTIES COST 15)
+endforeach()
+
 add_test(NAME emu_compare COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_compare_test.py)
 set_tests_properties(emu_compare PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
 

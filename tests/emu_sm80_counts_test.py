@@ -130,8 +130,10 @@ SHAPES = [
     Shape(heads=1, rows=512, keys=512, dim=64, causal=True),
     Shape(heads=1, rows=32, keys=528, dim=64),
     Shape(heads=1, rows=144, keys=80, dim=128),
+    Shape(heads=1, rows=144, keys=128, dim=128),
     Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
     Shape(heads=1, rows=72, keys=96, dim=256),
+    Shape(heads=1, rows=72, keys=128, dim=256),
     Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
     Shape(heads=1, rows=64, keys=112, dim=256, causal=True),
 ]

@@ -65,10 +65,12 @@ SHAPES = [
     Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
     Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
     Shape(heads=1, rows=144, keys=64, dim=128),
+    Shape(heads=1, rows=144, keys=256, dim=128),
     Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
 ]
 WIDE_SHAPES = [
     Shape(heads=1, rows=72, keys=96, dim=256),
+    Shape(heads=1, rows=72, keys=128, dim=256),
     Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
 ]
 
