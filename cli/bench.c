@@ -7,6 +7,7 @@
 #include "output.h"
 #include "problem.h"
 #include "roof.h"
+#include "rows.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -178,6 +179,15 @@ static void add_measurement(text_table *table, const bench_report *report,
     table_cell(table, "%.1e", cli_measured_error(measured));
 }
 
+static void print_part(const char *name, bool sampled, const char *before)
+{
+    printf("%s%s was checked on a part: one KV head of one sequence, 1000 rows at most", before,
+           name);
+    if (sampled)
+        printf("; and on %d rows of the whole", LAB_SAMPLED_ROWS);
+    printf("\n");
+}
+
 static void print_notes(const bench_report *report)
 {
     const char *before_first = "\n";
@@ -187,9 +197,7 @@ static void print_notes(const bench_report *report)
             printf("%s%s was not timed: %s\n", before_first, report->rows[index].name,
                    measured->reason);
         else if (measured->checked_part)
-            printf("%s%s was checked on a part: one KV head of one sequence, 1000 rows at most%s\n",
-                   before_first, report->rows[index].name,
-                   measured->sampled ? "; and on 32 rows of the whole" : "");
+            print_part(report->rows[index].name, measured->sampled, before_first);
         else
             continue;
         before_first = "";

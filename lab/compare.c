@@ -110,8 +110,7 @@ static const char *number(double value, char text[32])
     return text;
 }
 
-/* Infinite where just one of the two is a number, or they are different infinities. */
-static double difference(fc_type type, double got, double expected)
+double compare_difference(fc_type type, double got, double expected)
 {
     const double rounded = lab_round(type, expected); /* may overflow, as the result then must */
     if (isnan(rounded) || isinf(rounded))
@@ -159,7 +158,7 @@ void compare_tensor(const lab_tensors *t, lab_tensor tensor, const uint8_t *imag
         if (!written[i])
             continue;
         const double got = fc_load(buffer->type, image + LAB_GUARD_BYTES, i);
-        const double error = difference(buffer->type, got, expected[i]);
+        const double error = compare_difference(buffer->type, got, expected[i]);
         report->ulps[ulp_bin(buffer->type, error, expected[i])]++;
         add_error(&sums, error, expected[i]);
         if (worst < 0 || error > report->error) {
@@ -195,7 +194,7 @@ bool compare_doubled(const lab_tensors *t, const uint8_t *before, const uint8_t 
         const double once = fc_load(out->type, before + LAB_GUARD_BYTES, i);
         const double twice = fc_load(out->type, after + LAB_GUARD_BYTES, i);
         const double allowed = fabs(once) <= smallest_normal ? spacing : 0;
-        same = difference(out->type, twice, 2 * once) <= allowed;
+        same = compare_difference(out->type, twice, 2 * once) <= allowed;
         if (!same)
             compare_name_element(t, LAB_OUT, i, name, name_bytes);
     }
@@ -218,7 +217,7 @@ bool compare_witness(const lab_tensors *t, const lab_results *truth, const lab_r
         const double tolerance = (narrow ? 1e-6 : 1e-10) * (1 + largest_score) *
                                  (1 + largest_finite(expected, written, count));
         for (int64_t i = 0; i < count; i++) {
-            if (!written[i] || difference(FC_F64, seen[i], expected[i]) <= tolerance)
+            if (!written[i] || compare_difference(FC_F64, seen[i], expected[i]) <= tolerance)
                 continue;
             char name[96], first[32], second[32];
             compare_name_element(t, tensor, i, name, sizeof name);

@@ -45,6 +45,9 @@ bool compare_doubled(const lab_tensors *tensors, const uint8_t *before, const ui
 /* The distance of neighbouring values of the type at this magnitude. */
 double compare_ulp(fc_type type, double magnitude);
 
+/* Infinite where just one of the two is a number, or they are different infinities. */
+double compare_difference(fc_type type, double got, double expected);
+
 /* plain: of the unfused computation in the case's own type. */
 double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,
                          const lab_results *plain, double largest_score);

@@ -19,27 +19,16 @@ typedef struct sampled_row {
     int64_t b, head, row;
 } sampled_row;
 
-/* Number i of them: the first row of all, the last, and between them some of every part. */
-static sampled_row choose_row(const lab_tensors *t, int i)
+/* Number i of them: the first row of all, the last, and between them some of every part. A row of
+ * -1: its sequence has none. */
+static sampled_row choose_row(const lab_tensors *t, int64_t i)
 {
-    const double along = (double)i / (LAB_SAMPLED_ROWS - 1);
-    const double heads = along * (double)(t->problem.batch * t->problem.q_heads - 1);
-    const int64_t head = (int64_t)heads;
+    const int64_t last = LAB_SAMPLED_ROWS - 1;
+    const int64_t head = i * (t->problem.batch * t->problem.q_heads - 1) / last;
     sampled_row s = {.b = head / t->problem.q_heads, .head = head % t->problem.q_heads};
     const int64_t rows = t->spans[s.b].q_rows;
-    s.row = i == LAB_SAMPLED_ROWS - 1 ? rows - 1 : (int64_t)i * 7919 % (rows > 0 ? rows : 1);
+    s.row = rows == 0 || i == last ? rows - 1 : i * 7919 % rows;
     return s;
-}
-
-/* A row of q, k or v as plain numbers. */
-static void read_row(const lab_tensors *t, lab_tensor tensor, sampled_row s, int64_t dims,
-                     double *numbers)
-{
-    const lab_buffer *buffer = &t->buffer[tensor];
-    const double scale = lab_scale(t, tensor, s.b, s.head, s.row);
-    for (int64_t d = 0; d < dims; d++)
-        numbers[d] = scale * fc_load(buffer->type, lab_elements(buffer),
-                                     lab_element(t, tensor, s.b, s.head, s.row, d));
 }
 
 /* The row alone, with the keys that it sees. */
@@ -52,13 +41,13 @@ static lab_sequence read_alone(const lab_tensors *t, sampled_row s)
     alone.q = lab_zeroed(p->head_dim, sizeof *alone.q);
     alone.k = lab_zeroed(span->kv_rows * p->head_dim, sizeof *alone.k);
     alone.v = lab_zeroed(span->kv_rows * p->value_dim, sizeof *alone.v);
-    read_row(t, LAB_Q, s, p->head_dim, alone.q);
+    lab_row_read(t, LAB_Q, s.b, s.head, s.row, alone.q);
     for (int64_t key = 0; key < span->kv_rows; key++) {
         if (!lab_sees(p, &whole, s.head, s.row, key))
             continue;
-        const sampled_row at = {s.b, s.head / (p->q_heads / p->kv_heads), key};
-        read_row(t, LAB_K, at, p->head_dim, alone.k + alone.kv_rows * p->head_dim);
-        read_row(t, LAB_V, at, p->value_dim, alone.v + alone.kv_rows * p->value_dim);
+        const int64_t head = s.head / (p->q_heads / p->kv_heads);
+        lab_row_read(t, LAB_K, s.b, head, key, alone.k + alone.kv_rows * p->head_dim);
+        lab_row_read(t, LAB_V, s.b, head, key, alone.v + alone.kv_rows * p->value_dim);
         alone.kv_rows++;
     }
     if (p->has_sinks) {
@@ -85,15 +74,17 @@ static bool compare_row(const lab_tensors *t, sampled_row s, const uint8_t *imag
 {
     const lab_buffer *out = &t->buffer[LAB_OUT];
     for (int64_t d = 0; d < t->problem.value_dim; d++) {
-        const double got = fc_load(out->type, image + LAB_GUARD_BYTES,
-                                   lab_element(t, LAB_OUT, s.b, s.head, s.row, d));
+        char name[96];
+        const int64_t element = lab_element(t, LAB_OUT, s.b, s.head, s.row, d);
+        const double got = fc_load(out->type, image + LAB_GUARD_BYTES, element);
+        const double error = compare_difference(out->type, got, truth[d]);
         const double allowed = tolerance + compare_ulp(out->type, fabs(truth[d]));
-        if (fabs(got - truth[d]) <= allowed)
+        if (error <= allowed)
             continue;
+        compare_name_element(t, LAB_OUT, element, name, sizeof name);
         snprintf(reason, 256,
-                 "out[b %d, head %d, row %d, dim %d] of the whole problem is %.9g, expected %.9g: "
-                 "tolerance %.3g",
-                 (int)s.b, (int)s.head, (int)s.row, (int)d, got, truth[d], allowed);
+                 "%s of the whole problem is %.9g, expected %.9g: error %.3g, tolerance %.3g", name,
+                 got, truth[d], error, allowed);
         return false;
     }
     return true;
@@ -124,9 +115,9 @@ bool lab_sample_rows(const lab_tensors *t, const uint8_t *image, double toleranc
         return false;
     }
     bool right = true;
-    for (int i = 0; i < LAB_SAMPLED_ROWS && right; i++) {
+    for (int64_t i = 0; i < LAB_SAMPLED_ROWS && right; i++) {
         const sampled_row s = choose_row(t, i);
-        if (s.row >= 0 && t->spans[s.b].q_rows > 0)
+        if (s.row >= 0)
             right = sample_row(context, t, s, image, tolerance, reason);
     }
     fc_context_destroy(context);

@@ -50,6 +50,17 @@ fc_gradients lab_tensors_gradients(const lab_tensors *t)
     return g;
 }
 
+void lab_row_read(const lab_tensors *t, lab_tensor tensor, int64_t b, int64_t head, int64_t row,
+                  double *values)
+{
+    const lab_buffer *buffer = &t->buffer[tensor];
+    const double scale = lab_scale(t, tensor, b, head, row);
+    const int64_t first = lab_element(t, tensor, b, head, row, 0);
+    for (int64_t d = 0; d < buffer->sizes[3]; d++)
+        values[d] =
+            scale * fc_load(buffer->type, lab_elements(buffer), first + d * buffer->strides[3]);
+}
+
 static double *read_tensor(const lab_tensors *t, lab_tensor tensor, int64_t b, int64_t rows)
 {
     const lab_buffer *buffer = &t->buffer[tensor];
@@ -59,14 +70,8 @@ static double *read_tensor(const lab_tensors *t, lab_tensor tensor, int64_t b, i
     double *values = lab_zeroed(heads * rows * dims, sizeof *values);
 #pragma omp parallel for collapse(2) if (lab_shares_out(t, tensor))
     for (int64_t h = 0; h < heads; h++)
-        for (int64_t i = 0; i < rows; i++) {
-            const double scale = lab_scale(t, tensor, b, h, i);
-            const int64_t first = lab_element(t, tensor, b, h, i, 0);
-            double *row = values + (h * rows + i) * dims;
-            for (int64_t d = 0; d < dims; d++)
-                row[d] = scale * fc_load(buffer->type, lab_elements(buffer),
-                                         first + d * buffer->strides[3]);
-        }
+        for (int64_t i = 0; i < rows; i++)
+            lab_row_read(t, tensor, b, h, i, values + (h * rows + i) * dims);
     return values;
 }
 

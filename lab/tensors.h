@@ -91,6 +91,10 @@ size_t lab_buffer_bytes(const lab_buffer *buffer); /* guards included */
 /* One byte per element of an output: 1 where a call has to write. Release with free. */
 uint8_t *lab_written_elements(const lab_tensors *tensors, lab_tensor tensor);
 
+/* A row of q, k, v or dout as plain numbers. */
+void lab_row_read(const lab_tensors *tensors, lab_tensor tensor, int64_t b, int64_t head,
+                  int64_t row, double *values);
+
 /* One sequence's inputs as plain numbers, dense and expanded: what the layout stands for. */
 typedef struct lab_sequence {
     int64_t b;

@@ -41,16 +41,6 @@
 #define SCORE_KEYS (HEAD_DIM == 128 && !FEATURES ? 32 : KV_TILE)
 #endif
 
-/* 1: rows see all keys, whole tiles of them; no lengths lie in memory, no heads share a tile, there are
- * no sinks, the scale is not negative. */
-#ifndef ALL_KEYS
-#define ALL_KEYS 0
-#endif
-#if ALL_KEYS
-#define HEADS_SHARE_TILES 0
-#define LENGTHS_IN_MEMORY 0
-#endif
-
 /* Of its rows of Q a warp keeps so many steps of 16 dims in registers, and reads the others again for
  * every tile of keys. */
 #ifndef HELD_STEPS

@@ -13,14 +13,20 @@
 #define FEATURES 0
 #endif
 
+/* 1: rows see all keys, in whole tiles; no heads share a tile, no lengths lie in memory, there are no
+ * sinks and no negative scale, and out has a tensor map where maps are used. */
+#ifndef ALL_KEYS
+#define ALL_KEYS 0
+#endif
+
 /* 0: args.packed_heads is 1, and nobody looks. */
 #ifndef HEADS_SHARE_TILES
-#define HEADS_SHARE_TILES 1
+#define HEADS_SHARE_TILES (!ALL_KEYS)
 #endif
 
 /* 0: no lengths lie in memory, and nobody looks. */
 #ifndef LENGTHS_IN_MEMORY
-#define LENGTHS_IN_MEMORY 1
+#define LENGTHS_IN_MEMORY (!ALL_KEYS)
 #endif
 
 static __device__ __forceinline__ int divide(int number, fast_divisor by)

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
                                                    const float factor[LANE_ROWS])
 {
     const int panels = PANELS(VALUE_DIM), at_once = panels == STAGED_PANELS ? panels : 1;
-    const int batch = LENGTHS_IN_MEMORY && args->attention.cu_q ? 0 : share->batch;
+    const int batch = map_batch(share, args->attention.cu_q);
     const int row = share->q_first + row_of(&args->attention, warp_row);
 #pragma unroll
     for (int first = 0; first < panels; first += at_once) {

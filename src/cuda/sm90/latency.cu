@@ -165,19 +165,13 @@ static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_
     }
 }
 
-/* The maps of packed rows know one sequence. */
-static __device__ __forceinline__ int map_batch(const block_work *w, const int *cumulative)
-{
-    return LENGTHS_IN_MEMORY && cumulative ? 0 : w->share.batch;
-}
-
 /* By one thread: the queries, and the keys of tile i, or the values. */
 static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shared_tiles *shared,
                                                      const block_work *w)
 {
     mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
     load_panels(shared->q, &args->q, QUERY_TILE, HEAD_DIM, w->share.q_first + w->block_row,
-                w->share.head, map_batch(w, args->attention.cu_q), &shared->q_full);
+                w->share.head, map_batch(&w->share, args->attention.cu_q), &shared->q_full);
 }
 
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
@@ -185,7 +179,7 @@ static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_
 {
     fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM,
                  w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 map_batch(w, args->attention.cu_kv), shared->k_full[i % STAGES]);
+                 map_batch(&w->share, args->attention.cu_kv), shared->k_full[i % STAGES]);
 }
 
 static __device__ __forceinline__ void fetch_values(const sm90_args *args, shared_tiles *shared,
@@ -193,7 +187,7 @@ static __device__ __forceinline__ void fetch_values(const sm90_args *args, share
 {
     fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM,
                  w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 map_batch(w, args->attention.cu_kv), shared->v_full[i % STAGES]);
+                 map_batch(&w->share, args->attention.cu_kv), shared->v_full[i % STAGES]);
 }
 
 /* What the block waits for first goes out before it meets others. */

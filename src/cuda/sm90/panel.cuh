@@ -7,7 +7,7 @@
 
 #include "ptx_bulk.cuh"
 #include "ptx_wgmma.cuh"
-#include "sm80/element.cuh"
+#include "sm80/problem.cuh"
 
 #define PANEL_DIMS 64
 #define PANELS(dims) (((dims) + PANEL_DIMS - 1) / PANEL_DIMS) /* the last may be half empty */
@@ -47,6 +47,12 @@ static __device__ __forceinline__ unsigned long long across_descriptor(const ele
 static __device__ __forceinline__ int across_step(int step)
 {
     return PANEL_UNITS(step * 16);
+}
+
+/* The maps of packed rows know one sequence. */
+static __device__ __forceinline__ int map_batch(const sequence_share *share, const int *cumulative)
+{
+    return LENGTHS_IN_MEMORY && cumulative ? 0 : share->batch;
 }
 
 /* By one thread: a box of rows from all panels of a tile, which has `rows` of them. */

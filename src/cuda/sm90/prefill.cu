@@ -41,15 +41,6 @@
 #ifndef SKIPS
 #define SKIPS 0
 #endif
-/* 1: rows see all keys, whole tiles of them; no lengths lie in memory, no heads share a tile, there are
- * no sinks, and results leave through a tensor map. */
-#ifndef ALL_KEYS
-#define ALL_KEYS 0
-#endif
-#if ALL_KEYS
-#define HEADS_SHARE_TILES 0
-#define LENGTHS_IN_MEMORY 0
-#endif
 /* 1: where operands lie is found before a warpgroup waits for its turn. */
 #ifndef OPERANDS_EARLY
 #define OPERANDS_EARLY (CONSUMERS > 2)

@@ -42,7 +42,7 @@ static __device__ __forceinline__ page_place find_box(const attention_args *args
     if (is_paged(args))
         return find_page(args, share, min(key, share->kv_rows - 1));
     page_place place;
-    place.page = LENGTHS_IN_MEMORY && args->cu_kv ? 0 : share->batch;
+    place.page = map_batch(share, args->cu_kv);
     place.row = share->kv_first + key;
     return place;
 }
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void start_queries(const sm90_args *args, shar
     mbarrier_arrive_expect(full, (int)sizeof shared->q[0][0]);
     load_panels(shared->q[w->buffer][group], &args->q, GROUP_ROWS, HEAD_DIM, w->share.head,
                 w->share.q_first + row_of(a, w->block_row + group * GROUP_ROWS),
-                LENGTHS_IN_MEMORY && a->cu_q ? 0 : w->share.batch, full);
+                map_batch(&w->share, a->cu_q), full);
 }
 
 /* Tells the consumers what comes next, and fetches its queries. */
