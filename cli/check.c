@@ -177,8 +177,9 @@ static void print_text(const check_report *report)
             print_failure(report, &report->rows[index]);
     }
     printf("\n%zu passed, %zu failed, %zu refused", all.passed, all.failed, all.refused);
-    if (report->interrupted)
-        printf(", %zu not run: interrupted", report->wanted - report->done);
+    if (report->done < report->wanted)
+        printf(", %zu not run: %s", report->wanted - report->done,
+               report->interrupted ? "interrupted" : "no new process could open the device");
     printf(" (%.1f s on %s)\n", report->seconds, report->device);
 }
 

@@ -1,5 +1,6 @@
-/* check_isolated.c: see check_rows.h. The other process says which case it begins and what came of
- * it, one record each; that it ends in between says the rest. */
+/* check_isolated.c: see check_rows.h. The other process says in one record what came of a case and
+ * which it begins next, so that from its first record to its last it is inside a case, and falling
+ * silent says what came of that one. */
 #include "check_rows.h"
 #include "interrupt.h"
 #include "output.h"
@@ -15,13 +16,11 @@ static const double default_limit = 300;
 
 /* Names of groups and kernels are constants of this program: their addresses hold in both. */
 typedef struct case_record {
-    size_t index, count;
-    bool is_result; /* or else a beginning */
+    size_t index, count; /* index: of the case that begins; count: none does */
+    bool has_result;
     char device[128];
-    check_row row;
+    check_row ended, begun;
 } case_record;
-
-enum { ENDED = 0, NOT_OPENED = 1, SPOILT = 3 }; /* how the other process ends */
 
 /* 1. The other process. */
 
@@ -30,33 +29,33 @@ static bool send_record(int to, const case_record *record)
     return write(to, record, sizeof *record) == (ssize_t)sizeof *record;
 }
 
-/* A driver's error stays with the process. */
-static bool is_spoilt(const check_result *result)
+/* A driver's error stays with the process: it leaves the case that it would begin to another. */
+static bool is_spoilt(const case_record *record)
 {
-    return result->outcome == CHECK_FAILED && strstr(result->reason, "FC_ERROR_DRIVER") != NULL;
+    const check_result *result = &record->ended.result;
+    return record->has_result && result->outcome == CHECK_FAILED &&
+           strstr(result->reason, "FC_ERROR_DRIVER") != NULL;
 }
 
-static int work(const cli_arguments *arguments, check_report *report, size_t first, int to)
+static void work(const cli_arguments *arguments, check_report *report, size_t first, int to)
 {
     static case_record record;
     setpgid(0, 0);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     if (!check_open(arguments, report))
-        return NOT_OPENED;
+        return;
     memcpy(record.device, report->device, sizeof record.device);
     record.count = report->wanted;
-    for (record.index = first; record.index < report->wanted; record.index++) {
-        record.row = report->rows[record.index];
-        record.is_result = false;
-        if (!send_record(to, &record))
-            return SPOILT;
-        check_run_case(report, &record.row);
-        record.is_result = true;
-        if (!send_record(to, &record) || is_spoilt(&record.row.result))
-            return SPOILT;
+    for (record.index = first;; record.index++) {
+        if (record.index < record.count)
+            record.begun = report->rows[record.index];
+        if (!send_record(to, &record) || record.index == record.count || is_spoilt(&record))
+            return;
+        record.ended = record.begun;
+        record.has_result = true;
+        check_run_case(report, &record.ended);
     }
-    return ENDED;
 }
 
 static pid_t start_worker(const cli_arguments *arguments, check_report *report, size_t first,
@@ -69,7 +68,8 @@ static pid_t start_worker(const cli_arguments *arguments, check_report *report, 
     const pid_t worker = fork();
     if (worker == 0) {
         close(ends[0]);
-        _exit(work(arguments, report, first, ends[1]));
+        work(arguments, report, first, ends[1]);
+        _exit(0);
     }
     close(ends[1]);
     *from = ends[0];
@@ -106,10 +106,10 @@ static void add_row(check_report *report, const check_row *row)
     report->rows[report->done++] = *row;
 }
 
-static void add_broken(check_report *report, const case_record *begun, int status, bool hung,
+static void add_broken(check_report *report, const check_row *begun, int status, bool hung,
                        double limit)
 {
-    check_row row = begun->row;
+    check_row row = *begun;
     row.result = (check_result){.outcome = CHECK_FAILED};
     if (hung)
         snprintf(row.result.reason, sizeof row.result.reason,
@@ -133,23 +133,21 @@ typedef struct walk {
     bool opened; /* some process could open the device */
 } walk;
 
-/* Takes in what a process says; how it fell silent. */
-static read_outcome listen(walk *w, int from, double limit, case_record *begun, bool *inside)
+/* Takes in what a process says, to its last record; how it fell silent. */
+static read_outcome listen(walk *w, int from, double limit, case_record *last)
 {
     static case_record record;
     read_outcome outcome;
     while ((outcome = read_record(from, limit, &record)) == READ_RECORD) {
+        *last = record;
         w->opened = true;
+        w->next = record.index;
         w->report->wanted = record.count;
         memcpy(w->report->device, record.device, sizeof record.device);
-        *inside = !record.is_result;
-        w->next = record.index + (record.is_result ? 1 : 0);
-        if (record.is_result) {
-            add_row(w->report, &record.row);
-        } else {
-            *begun = record;
-            cli_progress("[%zu/%zu] %s", record.index + 1, record.count, record.row.of.name);
-        }
+        if (record.has_result)
+            add_row(w->report, &record.ended);
+        if (record.index < record.count)
+            cli_progress("[%zu/%zu] %s", record.index + 1, record.count, record.begun.of.name);
     }
     return outcome;
 }
@@ -157,25 +155,26 @@ static read_outcome listen(walk *w, int from, double limit, case_record *begun, 
 /* One process, from the next case on. True: another is needed. */
 static bool run_worker(walk *w)
 {
-    static case_record begun;
+    static case_record last;
     const double limit = w->arguments->limit > 0 ? w->arguments->limit : default_limit;
     int from, status = 0;
-    bool inside = false;
     const pid_t worker = start_worker(w->arguments, w->chosen, w->next, &from);
     if (worker < 0)
         return cli_refuse("no process could be started");
-    const read_outcome outcome = listen(w, from, limit, &begun, &inside);
+    last.count = 0;
+    const read_outcome outcome = listen(w, from, limit, &last);
     if (outcome == READ_NOTHING)
         kill(-worker, SIGKILL);
     waitpid(worker, &status, 0);
     close(from);
-    if (cli_interrupted() || !w->opened || (WIFEXITED(status) && WEXITSTATUS(status) == ENDED))
+    const bool said_nothing = last.count == 0;
+    if (cli_interrupted() || said_nothing || w->next == last.count)
         return false;
-    if (inside) {
-        add_broken(w->report, &begun, status, outcome == READ_NOTHING, limit);
-        w->next = begun.index + 1;
+    if (!is_spoilt(&last)) {
+        add_broken(w->report, &last.begun, status, outcome == READ_NOTHING, limit);
+        w->next++;
     }
-    return w->next < w->report->wanted;
+    return w->next < last.count;
 }
 
 bool check_run_isolated(const cli_arguments *arguments, check_report *report)
@@ -185,9 +184,9 @@ bool check_run_isolated(const cli_arguments *arguments, check_report *report)
     report->rows = cli_allocate((chosen.wanted + 1) * sizeof *report->rows);
     cli_catch_interrupts();
     while (run_worker(&w))
-        ;
+        cli_progress("%s", "");
     cli_progress("%s", "");
     free(chosen.rows);
-    report->interrupted = report->done < report->wanted;
+    report->interrupted = cli_interrupted() && report->done < report->wanted;
     return w.opened;
 }

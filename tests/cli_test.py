@@ -3,17 +3,15 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, flashcore
+from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, RunningCheck, flashcore
 
 VERBS = "demo run check bench kernels ladder emu resources profile tune repro report ledger info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
@@ -375,27 +373,15 @@ class CheckTest(CliTest):
         self.assertEqual(json.loads(refused.stdout)["refused"], 1)
         self.assertIn("nothing was checked", refused.stderr)
 
-    def isolated(self, path, *words):
-        """The program with --isolated, and the number of the process that has its cases, once there is one."""
-        process = subprocess.Popen(
-            [FLASHCORE, "check", "--isolated", f"--json={path}", *words], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **WITHOUT_LEAKS},
-        )
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not (found := children.read_text().split()):
-            time.sleep(0.01)
-        return process, int(found[0])
-
     def broken_by(self, signal_number, sentence, *words):
         """A case whose process is stopped or killed fails alone; the rest is checked by another process."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "check.json"
-            process, worker = self.isolated(path, "--filter", "features", *words)
-            time.sleep(0.3)
-            os.kill(worker, signal_number)
-            stdout, _ = process.communicate()
+            check = RunningCheck("--isolated", f"--json={path}", "--filter", "features", *words)
+            os.kill(check.worker(), signal_number)
+            status, stdout = check.finish()
             report = json.loads(path.read_text())
-            self.assertEqual(process.returncode, 1, stdout)
+            self.assertEqual(status, 1, stdout)
             self.assertEqual((report["cases"], report["not_run"]), (len(self.names("--filter", "features")), 0))
             (failed,) = [result for result in report["results"] if result["outcome"] == "failed"]
             self.assertIn(sentence, failed["reason"])
@@ -420,20 +406,10 @@ class CheckTest(CliTest):
     def test_an_interrupt_reports_what_was_done(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "check.json"
-            terminal, its_end = pty.openpty()
-            process = subprocess.Popen(
-                [FLASHCORE, "check", f"--json={path}"],
-                stdout=subprocess.PIPE, stderr=its_end, text=True,
-                env={**os.environ, **WITHOUT_LEAKS},
-            )
-            os.close(its_end)
-            progress = b""
-            while b"[1/" not in progress:
-                progress += os.read(terminal, 100)
-            process.send_signal(signal.SIGINT)
-            stdout, _ = process.communicate()
-            os.close(terminal)
-            self.assertEqual(process.returncode, 130, stdout)
+            check = RunningCheck(f"--json={path}")
+            check.process.send_signal(signal.SIGINT)
+            status, stdout = check.finish()
+            self.assertEqual(status, 130, stdout)
             self.assertIn("not run: interrupted", stdout)
             report = json.loads(path.read_text())
             self.assertTrue(report["interrupted"])

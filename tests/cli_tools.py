@@ -3,8 +3,10 @@
 import ast
 import math
 import os
+import pty
 import struct
 import subprocess
+from pathlib import Path
 
 FLASHCORE = os.environ.get("FLASHCORE", "flashcore")
 
@@ -14,14 +16,49 @@ WITHOUT_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
 WITH_LEAKS = {"ASAN_OPTIONS": "detect_leaks=1"}
 
 
-def flashcore(*words, **options):
+def environment_with(changes):
+    own = {k: v for k, v in os.environ.items() if not k.startswith("FLASHCORE_")}
+    return {**own, **WITHOUT_LEAKS, **changes}
+
+
+def flashcore(*words, environment=(), **options):
     """Runs the program; .returncode, .stdout, .stderr."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("FLASHCORE_")}
-    environment.update(WITHOUT_LEAKS)
-    environment.update(options.pop("environment", {}))
     return subprocess.run(
-        [FLASHCORE, *map(str, words)], capture_output=True, text=True, env=environment, **options
+        [FLASHCORE, *map(str, words)], capture_output=True, text=True,
+        env=environment_with(dict(environment)), **options
     )
+
+
+class RunningCheck:
+    """`flashcore check`, its first case begun: its progress on a terminal says so."""
+
+    def __init__(self, *words, environment=()):
+        self.terminal, its_end = pty.openpty()
+        self.process = subprocess.Popen(
+            [FLASHCORE, "check", *map(str, words)], stdout=subprocess.PIPE, stderr=its_end, text=True,
+            env=environment_with(dict(environment)),
+        )
+        os.close(its_end)
+        self.progress = b""
+        while b"[1/" not in self.progress:
+            self.progress += os.read(self.terminal, 100)
+
+    def worker(self):
+        """With --isolated, the process that has the cases."""
+        number = self.process.pid
+        (worker,) = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        return int(worker)
+
+    def finish(self):
+        """The status and what was printed, once it has ended."""
+        try:
+            while part := os.read(self.terminal, 4096):
+                self.progress += part
+        except OSError:  # of a terminal that nobody writes to any more
+            pass
+        os.close(self.terminal)
+        stdout, _ = self.process.communicate()
+        return self.process.returncode, stdout
 
 
 FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B", "b1": "B", "u2": "H"}

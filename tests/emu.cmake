@@ -72,6 +72,9 @@ set_tests_properties(emu_compare PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE
 add_test(NAME emu_rows COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_rows_test.py)
 set_tests_properties(emu_rows PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
 
+add_test(NAME emu_isolated COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_isolated_test.py)
+set_tests_properties(emu_isolated PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+
 fc_add_cuda_test(floor_kernels)
 target_include_directories(test_floor_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 add_test(NAME floor_kernels COMMAND test_floor_kernels)
