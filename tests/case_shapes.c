@@ -248,11 +248,44 @@ static void add_all_whole_tiles(void)
     }
 }
 
+/* Limits that move through several tiles of rows and keys. */
+static void add_limits(int64_t head_dim, fc_type type)
+{
+    static const struct {
+        const char *name;
+        int64_t q_length, kv_length, left, right;
+    } limits[] = {
+        {"causal", 200, 330, -1, 0},
+        {"more_rows", 330, 200, -1, 0},
+        {"window", 200, 330, 40, 0},
+        {"wide_window", 330, 330, 130, 70},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        case_draft d =
+            draft_make("limits", 1, 2, limits[i].q_length, limits[i].kv_length, head_dim);
+        d.c.problem.q_type = type;
+        d.c.problem.has_window = 1;
+        d.c.problem.window_left = limits[i].left;
+        d.c.problem.window_right = limits[i].right;
+        draft_name(&d, "limits-%s-d%d-%s", limits[i].name, (int)head_dim, fc_type_name(type));
+        case_add(&d);
+    }
+}
+
+static void add_all_limits(void)
+{
+    for (int64_t dim = 64; dim <= 256; dim *= 2) {
+        add_limits(dim, FC_F16);
+        add_limits(dim, FC_BF16);
+    }
+}
+
 void case_add_shapes(void)
 {
     add_shapes();
     add_all_plain();
     add_all_whole_tiles();
+    add_all_limits();
     add_all_lengths();
     add_single_element();
     add_empty(0, 5, 7, false);
