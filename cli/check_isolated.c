@@ -167,6 +167,7 @@ static bool run_worker(walk *w)
         kill(-worker, SIGKILL);
     waitpid(worker, &status, 0);
     close(from);
+    cli_progress("%s", "");
     const bool said_nothing = last.count == 0;
     if (cli_interrupted() || said_nothing || w->next == last.count)
         return false;
@@ -184,8 +185,7 @@ bool check_run_isolated(const cli_arguments *arguments, check_report *report)
     report->rows = cli_allocate((chosen.wanted + 1) * sizeof *report->rows);
     cli_catch_interrupts();
     while (run_worker(&w))
-        cli_progress("%s", "");
-    cli_progress("%s", "");
+        ;
     free(chosen.rows);
     report->interrupted = cli_interrupted() && report->done < report->wanted;
     return w.opened;

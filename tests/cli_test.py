@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli_tools import FLASHCORE, WITH_LEAKS, WITHOUT_LEAKS, RunningCheck, flashcore
+from cli_tools import FLASHCORE, WITH_LEAKS, RunningCheck, environment_with, flashcore
 
 VERBS = "demo run check bench kernels ladder emu resources profile tune repro report ledger info manual completion help".split()
 SMALL = ["--shape", "1,2,16,8", "--seconds", "0.01"]
@@ -242,7 +242,7 @@ class ReportTest(CliTest):
         with open("/dev/full", "w") as full:
             result = subprocess.run(
                 [FLASHCORE, "info"], stdout=full, stderr=subprocess.PIPE,
-                env={**os.environ, **WITHOUT_LEAKS},
+                env=environment_with({}),
             )
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"cannot write the output", result.stderr)

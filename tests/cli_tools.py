@@ -29,6 +29,10 @@ def flashcore(*words, environment=(), **options):
     )
 
 
+def children_of(process):
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
 class RunningCheck:
     """`flashcore check`, its first case begun: its progress on a terminal says so."""
 
@@ -45,8 +49,7 @@ class RunningCheck:
 
     def worker(self):
         """With --isolated, the process that has the cases."""
-        number = self.process.pid
-        (worker,) = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        (worker,) = children_of(self.process.pid)
         return int(worker)
 
     def finish(self):

@@ -66,14 +66,11 @@ foreach(kernel sm80_prefill sm90_prefill)
     set_tests_properties(emu_whole_tiles_${kernel} PROPERTIES COST 15)
 endforeach()
 
-add_test(NAME emu_compare COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_compare_test.py)
-set_tests_properties(emu_compare PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
-
-add_test(NAME emu_rows COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_rows_test.py)
-set_tests_properties(emu_rows PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
-
-add_test(NAME emu_isolated COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_isolated_test.py)
-set_tests_properties(emu_isolated PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+foreach(part compare rows isolated)
+    add_test(NAME emu_${part}
+        COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_${part}_test.py)
+    set_tests_properties(emu_${part} PROPERTIES ENVIRONMENT "FLASHCORE=$<TARGET_FILE:flashcore>")
+endforeach()
 
 fc_add_cuda_test(floor_kernels)
 target_include_directories(test_floor_kernels PRIVATE ${PROJECT_SOURCE_DIR})

@@ -2,7 +2,6 @@
 """`flashcore repro`: what it ran, what it left out and why, on a machine without a GPU."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cli_tools import FLASHCORE, WITHOUT_LEAKS, flashcore
+from cli_tools import FLASHCORE, children_of, environment_with, flashcore
 
 NO_GPU = {"FLASHCORE_CUDA_DRIVER": "/no/such/driver"}
 
@@ -23,7 +22,7 @@ def steps_of(directory):
 
 def step_catches_interrupts(repro, verb):
     """Whether the step that is under way is this verb, so far that it reports what an interrupt left."""
-    for child in Path(f"/proc/{repro}/task/{repro}/children").read_text().split():
+    for child in children_of(repro):
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
             caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{child}/status").read_text())
@@ -71,8 +70,8 @@ class ReproTest(unittest.TestCase):
         self.assertTrue((self.path / "report.html").exists())
 
     def test_an_interrupt_keeps_what_was_done(self):
-        environment = {**os.environ, **WITHOUT_LEAKS, **NO_GPU}
-        process = subprocess.Popen([FLASHCORE, "repro", self.path], env=environment, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([FLASHCORE, "repro", self.path], env=environment_with(NO_GPU),
+                                   stdout=subprocess.PIPE, text=True)
         while not step_catches_interrupts(process.pid, b"check"):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
