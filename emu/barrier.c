@@ -32,6 +32,8 @@ static void check_arrival(const emu_fiber *self, int id, int threads)
         report_mismatch(self, id, threads, "others for another number");
     if (barrier->warps_arrived & bit)
         report_mismatch(self, id, threads, "and its warp has come already");
+    if (id == 0 && barrier->expected && barrier->pc != self->visit.place.pc)
+        report_mismatch(self, id, threads, "others wait at another __syncthreads");
 }
 
 static int reduce_values(const emu_fiber *self, int how, int so_far)
@@ -68,8 +70,10 @@ static void arrive(emu_fiber *self, int id, int how, const barrier_visit *visit)
     const unsigned bit = 1u << (self->thread / EMU_LANES);
     emu_warp *warp = self->warp;
     check_arrival(self, id, visit->threads);
-    if (!barrier->expected)
+    if (!barrier->expected) {
         barrier->reduction = how == EMU_ALL_NONZERO;
+        barrier->pc = self->visit.place.pc;
+    }
     barrier->expected = visit->threads;
     barrier->arrived += EMU_LANES;
     barrier->warps_arrived |= bit;

@@ -254,11 +254,13 @@ static void add_limits(int64_t head_dim, fc_type type)
     static const struct {
         const char *name;
         int64_t q_length, kv_length, left, right;
+        fc_diagonal diagonal;
     } limits[] = {
-        {"causal", 200, 330, -1, 0},
-        {"more_rows", 330, 200, -1, 0},
-        {"window", 200, 330, 40, 0},
-        {"wide_window", 330, 330, 130, 70},
+        {"causal", 200, 330, -1, 0, FC_BOTTOM_RIGHT},
+        {"more_rows", 330, 200, -1, 0, FC_BOTTOM_RIGHT},
+        {"window", 200, 330, 40, 0, FC_BOTTOM_RIGHT},
+        {"wide_window", 330, 330, 130, 70, FC_BOTTOM_RIGHT},
+        {"more_keys", 129, 330, -1, 31, FC_TOP_LEFT},
     };
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         case_draft d =
@@ -267,6 +269,7 @@ static void add_limits(int64_t head_dim, fc_type type)
         d.c.problem.has_window = 1;
         d.c.problem.window_left = limits[i].left;
         d.c.problem.window_right = limits[i].right;
+        d.c.problem.diagonal = limits[i].diagonal;
         draft_name(&d, "limits-%s-d%d-%s", limits[i].name, (int)head_dim, fc_type_name(type));
         case_add(&d);
     }

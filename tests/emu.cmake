@@ -15,7 +15,7 @@ foreach(how copy_not_waited_for too_many_bytes_expected wrong_stride wrong_swizz
 endforeach()
 foreach(how nothing barrier_count_differs barrier_not_reached lane_not_in_mask lane_has_left
         warp_diverged atomic_and_plain past_shared_memory misaligned_shared wrote_input_guard
-        blocks_write_the_same cleared_during_use)
+        blocks_write_the_same cleared_during_use warps_at_two_barriers)
     string(TOUPPER ${how} macro)
     string(REPLACE nothing right name ${how})
     fc_emu_kernel(emu_test_objects ${name} ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/basic.cu

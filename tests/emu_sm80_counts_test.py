@@ -35,36 +35,40 @@ class Expected(Counts):
         self.global_write_sectors += rows * shape.row_sectors()
 
 
-def prefill_parts(shape, first_row, rows, tile_keys, keys):
-    """For each part of the tiles that a block of four warps takes: how many warps work on it, and
-    whether they count the rest of its weights. Where all of a block's rows see enough keys, a warp
-    passes over those that none of its own rows sees."""
+def prefill_parts(shape, first_row, rows, warps, keys, tile_keys):
+    """For each part of the tiles that the rows of some warps see: how many of the warps work on it,
+    and whether they count the rest of its weights. Where all rows see enough keys, a warp passes over
+    those that none of its own rows sees."""
     all_end = shape.end_key(first_row)
     end = shape.end_key(min(first_row + rows, shape.rows) - 1)
-    warp_ends = [shape.end_key(min(first_row + (warp + 1) * rows // 4, shape.rows) - 1)
-                 for warp in range(4)]
+    warp_ends = [shape.end_key(min(first_row + (warp + 1) * rows // warps, shape.rows) - 1)
+                 for warp in range(warps)]
     for first_key in range(0, up(end, tile_keys) * tile_keys, keys):
         if all_end < FEW_KEYS:
-            yield 4, first_key + keys > all_end
+            yield warps, first_key + keys > all_end
         elif first_key < max(tile_keys, all_end // tile_keys * tile_keys):
-            yield 4, False
+            yield warps, False
         else:
             yield sum(first_key < warp_end for warp_end in warp_ends), False
 
 
 def prefill(shape):
     """A block of four warps has 128 rows (64 for 256 dims) and loads 64 keys (32) at a time; a warp
-    works on 64 of them (32 for 128 dims and more)."""
+    works on 64 of them (32 for 128 dims and more). What is done with a tile goes by what the block's
+    rows see, for 64 dims by what a warp's own do."""
     rows, tile_keys = (64, 32) if shape.dim == 256 else (128, 64)
+    warps = 1 if shape.dim == 64 else 4
     keys = 64 if shape.dim == 64 else 32
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
         block_rows = min(rows, shape.rows - first_row)
-        for warps, few in prefill_parts(shape, first_row, rows, tile_keys, keys):
-            expected.add_tile(shape, warps * rows // 4, keys, few)
-        # A first tile that all rows see corrects nothing; where some do not, it is as if sums were
-        # there before. Later scores do not outgrow the first ones by so much.
-        expected.add_corrections(rows, shape.end_key(first_row) < FEW_KEYS)
+        for warps_row in range(first_row, first_row + rows, warps * rows // 4):
+            for working, few in prefill_parts(shape, warps_row, warps * rows // 4, warps, keys,
+                                              tile_keys):
+                expected.add_tile(shape, working * rows // 4, keys, few)
+            # A first tile that all rows see corrects nothing; where some do not, it is as if sums
+            # were there before. Later scores do not outgrow the first ones by so much.
+            expected.add_corrections(warps * rows // 4, shape.end_key(warps_row) < FEW_KEYS)
         tiles = up(shape.end_key(first_row + block_rows - 1), tile_keys)
         # One for the queries, one a tile, and the last asks whether a row has to go once more.
         expected.barriers += 4 * (tiles + 2)

@@ -371,6 +371,7 @@ static const broken_kernel broken_kernels[] = {
     {"no_cluster_barrier", &cluster_sum, "race", "hopper.cu:"},
     {"left_too_early", &cluster_sum, "block has left", "hopper.cu:"},
     {"barrier_count_differs", &basic, "barrier mismatch", "basic.cu:"},
+    {"warps_at_two_barriers", &basic, "barrier mismatch", "others wait at another __syncthreads"},
     {"barrier_not_reached", &basic, "deadlock", "waits at barrier 1, where 96 of 128 threads came"},
     {"lane_not_in_mask", &basic, "which is not among lanes 7fffffff", "basic.cu:"},
     {"lane_has_left", &basic, "deadlock", "which has left the kernel"},

@@ -18,6 +18,7 @@
 #define WROTE_INPUT_GUARD 9
 #define BLOCKS_WRITE_THE_SAME 10
 #define CLEARED_DURING_USE 11
+#define WARPS_AT_TWO_BARRIERS 12
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -65,7 +66,12 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_basic)(const kernel_ar
     basic_memory *shared = SHARED_MEMORY(basic_memory);
     if (thread_id() == 0)
         shared->count = 0;
-    __syncthreads();
+#if BROKEN == WARPS_AT_TWO_BARRIERS
+    if (warp_id() == 0)
+        __syncthreads();
+    else
+#endif
+        __syncthreads();
 #if BROKEN == CLEARED_DURING_USE
     if (thread_id() == 127)
         for (int i = 0; i < 64; i++) /* which a compiler could make a memset */

@@ -7,6 +7,7 @@
  * grid.x = query tile × slices of the value dims, grid.y = query head (or group of packed heads),
  * grid.z = batch. */
 #include "kernel_shape.h"
+#include "ptx_barrier.cuh"
 #include "ptx_common.cuh"
 
 /* 1. Shape. */
@@ -55,6 +56,9 @@
 #define THREADS (WARPS * WARP_LANES)
 #define QUERY_TILE (WARPS * 16 * ROW_GROUPS)
 #define SCORE_TILES (SCORE_KEYS / 8)
+/* Whether a warp goes by what its own rows see or all warps by what the block's do. The former needs
+ * registers: it took 4 % longer with 256 dims, with 128 it made no difference. */
+#define OWN_LIMITS (HEAD_DIM == 64 && !FEATURES && !ALL_KEYS)
 
 #include "sm80/features.cuh"
 #include "sm80/store.cuh"
@@ -118,12 +122,22 @@ static __device__ __forceinline__ void load_tile(const warp_rows *rows, const ke
     cp_async_commit();
 }
 
+/* All warps of the block. Where they go different ways, they wait at different places: __syncthreads
+ * would have to be one place for all. */
+static __device__ __forceinline__ void meet_warps(void)
+{
+    if (OWN_LIMITS)
+        barrier_wait(1, THREADS);
+    else
+        __syncthreads();
+}
+
 /* The walk's tile has landed, and every warp is done with the one before it, whose stage is filled
  * with the next that is not on its way yet. */
 static __device__ __forceinline__ void turn_to_tile(const warp_rows *rows, const key_walk *walk)
 {
     cp_async_wait(STAGES - 2);
-    __syncthreads();
+    meet_warps();
     load_tile(rows, walk, walk->stage == 0 ? STAGES - 1 : walk->stage - 1,
               walk->tile + STAGES - 1);
 }
@@ -220,8 +234,8 @@ static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
                rows->scale_log2);
 }
 
-/* Any SCORE_KEYS keys of a tile, of which the block's rows see those in limits. careful: values of
- * keys that a row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the
+/* Any SCORE_KEYS keys of a tile, of which the rows see those in limits. careful: values of keys
+ * that a row does not see may be infinite or NaN. Else, where they are, 0 · NaN shows in the
  * result. */
 static __device__ __forceinline__ void attend_any(const warp_rows *rows,
                                                   unsigned query[][ROW_GROUPS][4],
@@ -259,19 +273,20 @@ static __device__ __forceinline__ void attend_any(const warp_rows *rows,
             value_step_rest(out, scores, v + step * 16 * VALUE_DIM, step);
 }
 
-/* Tiles from first_straight on may keep what exponents are relative to: every row has seen a tile's
- * worth of keys before them, or all keys that the block's rows have in common. Those from end_inner
- * on have keys that some row does not see. */
+/* The block's tiles. Those from first_straight on may keep what exponents of a warp's rows are
+ * relative to: every row has seen a tile's worth of keys before them, or all keys that the rows have
+ * in common. Those from end_inner on have keys that some row of the warp does not see. */
 typedef struct tile_limits {
     int first, first_straight, end_inner, end;
 } tile_limits;
 
 static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *args,
+                                                          const key_limits *block,
                                                           const key_limits *keys, int careful)
 {
     tile_limits tiles;
-    tiles.first = keys->first / KV_TILE;
-    tiles.end = (keys->end + KV_TILE - 1) / KV_TILE;
+    tiles.first = block->first / KV_TILE;
+    tiles.end = (block->end + KV_TILE - 1) / KV_TILE;
     tiles.first_straight = tiles.end_inner = tiles.end;
     if (ALL_KEYS && !careful) {
         tiles.first_straight = 0;
@@ -281,6 +296,8 @@ static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *
         return tiles;
     tiles.first_straight = min((keys->all_first + 2 * KV_TILE - 1) / KV_TILE, tiles.end);
     tiles.end_inner = max(tiles.first_straight, keys->all_end / KV_TILE);
+    if (OWN_LIMITS) /* a warp behind the last row has any limits */
+        tiles.end_inner = min(tiles.end_inner, tiles.end);
     return tiles;
 }
 
@@ -341,7 +358,7 @@ static __device__ __forceinline__ void attend_first(const warp_rows *rows,
     set_maximum(largest, softmax, base, rows->scale_log2);
     exponentiate(scores, softmax, base, rows->scale_log2, 0, STEP_SCORES);
     cp_async_wait(STAGES - 1);
-    __syncthreads();
+    meet_warps();
     add_values(out, scores, walk->shared->v[0], softmax, base, rows->scale_log2);
 #pragma unroll 1
     for (int i = SCORE_KEYS; i < KV_TILE; i += SCORE_KEYS)
@@ -349,14 +366,18 @@ static __device__ __forceinline__ void attend_first(const warp_rows *rows,
 }
 
 /* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
- * looked for in the first tiles alone. */
+ * looked for in the first tiles alone, and warps pass over keys that none of their own rows sees.
+ * Every way has one barrier a tile. */
 static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tiles *shared,
-                                              const key_limits *limits, int first_dim, int careful,
+                                              const key_limits *block, int first_dim, int careful,
                                               float out[ROW_GROUPS][OUT_TILES][4],
                                               softmax_state *softmax)
 {
     const attention_args *args = rows->args;
-    const tile_limits tiles = limit_tiles(args, limits, careful);
+    const key_limits limits =
+        careful || !OWN_LIMITS ? *block
+                               : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
+    const tile_limits tiles = limit_tiles(args, block, &limits, careful);
     key_walk walk;
     walk.k = find_keys(args, rows->share, args->k, STRIDES(args, k), args->head_dim, 0);
     walk.v = find_keys(args, rows->share, args->v, STRIDES(args, v), args->value_dim, first_dim);
@@ -368,7 +389,7 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     load_first(rows, &walk);
     await_queries(rows, query);
 
-    if (!careful && begins_straight(args, limits, &tiles)) {
+    if (!careful && begins_straight(args, &limits, &tiles)) {
         attend_first(rows, query, &walk, out, softmax);
         go_on(&walk);
     }
@@ -376,8 +397,10 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     for (; walk.tile < tiles.first_straight; go_on(&walk)) {
         turn_to_tile(rows, &walk);
 #pragma unroll 1
-        for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
-            attend_any(rows, query, &walk, i, limits, careful, out, softmax);
+        for (int i = 0; i < KV_TILE && (careful || !OWN_LIMITS ||
+                                        walk.tile * KV_TILE + i < limits.end);
+             i += SCORE_KEYS)
+            attend_any(rows, query, &walk, i, &limits, careful, out, softmax);
     }
 #pragma unroll 1
     for (; !careful && walk.tile < tiles.end_inner; go_on(&walk)) {

@@ -60,7 +60,7 @@ static __device__ __forceinline__ void store_boxes(const sm90_args *args,
 static __device__ __forceinline__ int is_boxed(const sm90_args *args, const sequence_share *share,
                                                int warp_row)
 {
-    return ALL_KEYS || (args->stores_boxes &&
+    return ALL_KEYS || (args->order.stores_boxes &&
                         (!args->attention.cu_q || warp_row + WARP_ROWS <= share->rows));
 }
 

@@ -116,7 +116,7 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
 {
     block_work w;
     w.pair = PAIR;
-    w.rank = w.pair ? (int)blockIdx.x % 2 : 0;
+    w.rank = w.pair ? (int)(blockIdx.x % 2) : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
     w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
     if (ALL_KEYS) {
@@ -124,6 +124,8 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
         w.limits.end = w.limits.all_end = args->kv_length;
     } else
         w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
+    if (FIRST_KEYS)
+        w.limits.first = w.limits.all_first = 0;
     const int first = w.limits.first / KV_TILE;
     const int all = w.block_row < w.share.rows
                         ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
@@ -238,10 +240,34 @@ static __device__ __forceinline__ void raise_largest(float largest[LANE_ROWS],
         largest[r] = lane_maximum(scores, r, piece * PIECE_TILES, PIECE_TILES, largest[r]);
 }
 
+/* The keys of a tile that rows see, from the lane's first one on: row r those before end[r], all rows
+ * of the block those before all. */
+typedef struct tile_ends {
+    int end[LANE_ROWS];
+    int all;
+} tile_ends;
+
+static __device__ __forceinline__ void hide_ends(score_sums scores, const tile_ends *ends, int piece)
+{
+    if (ends->all < (piece + 1) * PIECE)
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, ends->end[r]);
+}
+
+static __device__ __forceinline__ void look_through(score_sums scores, float largest[LANE_ROWS],
+                                                    const tile_ends *ends, int piece)
+{
+    if (FIRST_KEYS)
+        hide_ends(scores, ends, piece);
+    raise_largest(largest, scores, piece);
+}
+
 /* Scores of a tile, and the lane's largest ones: a piece is looked through while the next is
  * multiplied, or still comes. */
 static __device__ __forceinline__ void compute_scores(score_sums scores, float largest[LANE_ROWS],
-                                                      shared_tiles *shared, int stage, int parity)
+                                                      const tile_ends *ends, shared_tiles *shared,
+                                                      int stage, int parity)
 {
     largest[0] = largest[1] = negative_infinity();
 #pragma unroll
@@ -249,11 +275,11 @@ static __device__ __forceinline__ void compute_scores(score_sums scores, float l
         start_scores(scores, shared, stage, parity, piece);
         if (piece > 0) {
             wgmma_wait(1);
-            raise_largest(largest, scores, piece - 1);
+            look_through(scores, largest, ends, piece - 1);
         }
     }
     wgmma_wait(0);
-    raise_largest(largest, scores, PIECES - 1);
+    look_through(scores, largest, ends, PIECES - 1);
 }
 
 /* Weights of GROUP_KEYS keys times their values. */
@@ -311,34 +337,31 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
         wgmma_wait(0);
 }
 
-/* Of row r the lane sees keys up to `end[r]`, from its first key of the tile on; all rows of the
- * block see `all` keys. */
-static __device__ __forceinline__ void hide_ends(score_sums scores, const int end[LANE_ROWS],
-                                                 int all)
+static __device__ __forceinline__ tile_ends find_ends(const attention_args *args,
+                                                      const block_work *w, int warp_row,
+                                                      int first_key)
 {
+    tile_ends ends;
 #pragma unroll
-    for (int piece = 0; piece < PIECES; piece++)
-        if (all < (piece + 1) * PIECE)
-#pragma unroll
-            for (int r = 0; r < LANE_ROWS; r++)
-                hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, end[r]);
+    for (int r = 0; r < LANE_ROWS; r++)
+        ends.end[r] =
+            (ALL_KEYS ? w->limits.end : end_key_of(args, &w->share, warp_row + lane_row(r))) -
+            first_key - lane_id() % 4 * 2;
+    ends.all = w->limits.all_end - first_key;
+    return ends;
 }
 
-/* Of a tile in which some rows do not see some keys. */
+/* Of a tile in which some rows do not see some keys, where that was not done piece by piece. */
 static __device__ __forceinline__ void hide_in_tile(score_sums scores, float largest[LANE_ROWS],
                                                     const attention_args *args,
-                                                    const block_work *w, int warp_row,
-                                                    int first_key)
+                                                    const block_work *w, const tile_ends *ends,
+                                                    int warp_row, int first_key)
 {
-    if (DENSE) {
-        int end[LANE_ROWS];
+    if (ALL_KEYS)
 #pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++)
-            end[r] = (ALL_KEYS ? w->limits.end
-                               : end_key_of(args, &w->share, warp_row + lane_row(r))) -
-                     first_key - lane_id() % 4 * 2;
-        hide_ends(scores, end, w->limits.all_end - first_key);
-    } else
+        for (int piece = 0; piece < PIECES; piece++)
+            hide_ends(scores, ends, piece);
+    else
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
@@ -356,9 +379,10 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
     const float scale_log2 = args->scale * LOG2_E;
     score_sums scores;
     float base[LANE_ROWS], largest[LANE_ROWS];
-    compute_scores(scores, largest, shared, stage, parity);
-    if (w->limits.all_end - first_key < KV_TILE || (!DENSE && first_key < w->limits.all_first))
-        hide_in_tile(scores, largest, args, w, warp_row, first_key);
+    const tile_ends ends = find_ends(args, w, warp_row, first_key);
+    compute_scores(scores, largest, &ends, shared, stage, parity);
+    if (!FIRST_KEYS && (ends.all < KV_TILE || (!DENSE && first_key < w->limits.all_first)))
+        hide_in_tile(scores, largest, args, w, &ends, warp_row, first_key);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);

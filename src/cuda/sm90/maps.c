@@ -111,7 +111,7 @@ static fc_status make_maps(const fc_attention *p, bool heads_first, int kv_box_r
 {
     const int packed = args->attention.packed_heads.divisor;
     FC_TRY(make_q_map(&args->q, p, p->head_dim, p->q_strides, Q_BOX_ROWS, packed, heads_first));
-    if (args->stores_boxes)
+    if (args->order.stores_boxes)
         FC_TRY(make_q_map(&args->out, p, p->value_dim, p->out_strides, OUT_BOX_ROWS, packed,
                           heads_first));
     FC_TRY(make_kv_map(&args->k, p, p->head_dim, p->k_strides, kv_box_rows));
@@ -135,7 +135,7 @@ fc_status fc_sm90_place_maps(sm90_args *args, const fc_buffers *b)
     FC_CUDA_TRY(cuda->tensor_map_replace(&args->q, (void *)(uintptr_t)b->q), "placing q");
     FC_CUDA_TRY(cuda->tensor_map_replace(&args->k, (void *)(uintptr_t)b->k), "placing k");
     FC_CUDA_TRY(cuda->tensor_map_replace(&args->v, (void *)(uintptr_t)b->v), "placing v");
-    if (args->stores_boxes)
+    if (args->order.stores_boxes)
         FC_CUDA_TRY(cuda->tensor_map_replace(&args->out, b->out), "placing out");
     return FC_OK;
 }

@@ -447,23 +447,27 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
 
 /* 3. The kernel. */
 
-/* Those that the first loads need, and by another warp meanwhile those that tell of free places. */
-static __device__ __forceinline__ void make_full_barriers(shared_tiles *shared)
+/* Those that the first loads need, and by another warp meanwhile the others. */
+static __device__ __forceinline__ void make_first_barriers(shared_tiles *shared)
 {
-    for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++)
-        mbarrier_init(&shared->q_full[0][i], 1);
-    for (int stage = 0; stage < STAGES; stage++) {
-        mbarrier_init(&shared->k_full[stage], 1);
-        mbarrier_init(&shared->v_full[stage], 1);
-    }
+    mbarrier_init(&shared->k_full[0], 1);
+    for (int group = 0; group < CONSUMERS; group++)
+        mbarrier_init(&shared->q_full[0][group], 1);
+    mbarrier_init(&shared->v_full[0], 1);
     fence_mbarriers();
 }
 
-static __device__ __forceinline__ void make_empty_barriers(shared_tiles *shared)
+static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared)
 {
+    for (int i = CONSUMERS; i < QUERY_BUFFERS * CONSUMERS; i++)
+        mbarrier_init(&shared->q_full[0][i], 1);
     for (int i = 0; i < QUERY_BUFFERS * CONSUMERS; i++)
         mbarrier_init(&shared->q_empty[0][i], 4);
     for (int stage = 0; stage < STAGES; stage++) {
+        if (stage > 0) {
+            mbarrier_init(&shared->k_full[stage], 1);
+            mbarrier_init(&shared->v_full[stage], 1);
+        }
         mbarrier_init(&shared->k_empty[stage], CONSUMERS * 4);
         mbarrier_init(&shared->v_empty[stage], CONSUMERS * 4);
     }
@@ -479,13 +483,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     work *first = NULL;
     int fetched = 0;
     if (fetches) {
-        make_full_barriers(shared);
+        first = next_place(shared, &at);
+        work held; /* in registers until its first tiles are asked for, where it fits */
+        work *found = ALL_KEYS ? &held : first;
+        make_first_barriers(shared);
         wait_for_previous_kernel(); /* all others wait for what this thread finds and fetches */
-        first = find_next(&args, shared, &at);
-        fetched = fetch_first(&args, shared, first, &at);
+        find_work(&args, &at.found, found);
+        fetched = fetch_first(&args, shared, found, &at);
+        if (ALL_KEYS)
+            *first = held;
     }
     if (thread_id() == WARP_LANES)
-        make_empty_barriers(shared);
+        make_other_barriers(shared);
     __syncthreads();
     if (warp_id() < 4) {
         lower_registers(PRODUCER_REGISTERS);

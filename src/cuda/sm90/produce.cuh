@@ -111,13 +111,12 @@ typedef struct writer {
     int works;
 } writer;
 
-static __device__ __forceinline__ work *find_next(const sm90_args *args, shared_tiles *shared,
-                                                  writer *at)
+/* Where the consumers look for the next work. */
+static __device__ __forceinline__ work *next_place(shared_tiles *shared, writer *at)
 {
-    work *next = &shared->works[at->works];
+    work *place = &shared->works[at->works];
     at->works = at->works + 1 < WORKS ? at->works + 1 : 0;
-    find_work(args, &at->found, next);
-    return next;
+    return place;
 }
 
 /* What the consumers wait for first, before they are even met: nothing is in use yet. Returns whether
@@ -172,7 +171,8 @@ static __device__ __forceinline__ void produce(const sm90_args *args, shared_til
         if (w->way == NO_KEYS)
             announce(args, shared, w, &at->queries);
         fetch_tiles(args, shared, w, w->first_tile + fetched, full, at);
-        work *next = find_next(args, shared, at);
+        work *next = next_place(shared, at);
+        find_work(args, &at->found, next);
         fetch_tiles(args, shared, w, full, w->end_tile, at);
         w = next;
         fetched = 0;

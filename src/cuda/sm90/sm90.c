@@ -312,12 +312,12 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     const bool pairs = tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
     const int64_t parcels = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
-    s->args.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
-    s->args.tiles = (int)tiles;
-    s->args.takes_pairs = pairs;
-    s->args.parcels = fc_cuda_divisor(parcels);
-    s->args.head_groups = fc_cuda_divisor(p->q_heads / packed);
-    s->args.all_parcels = (int)(parcels * sequences);
+    s->args.order.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
+    s->args.order.tiles = (int)tiles;
+    s->args.order.takes_pairs = pairs;
+    s->args.order.parcels = fc_cuda_divisor(parcels);
+    s->args.order.head_groups = fc_cuda_divisor(p->q_heads / packed);
+    s->args.order.all_parcels = (int)(parcels * sequences);
     s->grid[0] = tiles * sequences < blocks ? tiles * sequences : blocks;
     s->grid[1] = s->grid[2] = 1;
 }

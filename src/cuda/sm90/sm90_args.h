@@ -7,17 +7,21 @@
 typedef CUtensorMap tensor_map;
 #endif
 
-typedef struct sm90_args {
-    /* dim, row, head, batch; q and out of prefill.cu: dim, head, row, batch. */
-    tensor_map q, k, v, out;
-    attention_args attention;
-    int stores_boxes; /* 1: out's map is there */
-    /* The order of prefill.cu's work. */
+/* The order of prefill.cu's work: one line of the constant cache, read before anything is fetched. */
+typedef struct work_order {
     int tiles;                /* of the longest sequence's packed rows */
     int takes_pairs;          /* 1: a block takes two tiles in turn */
     fast_divisor parcels;     /* pairs of tiles of a sequence, or else tiles */
     fast_divisor head_groups; /* query heads, or groups of those that share a tile */
     int all_parcels;          /* of all sequences */
+    int stores_boxes;         /* 1: out's map is there */
+} __attribute__((aligned(64))) work_order;
+
+typedef struct sm90_args {
+    /* dim, row, head, batch; q and out of prefill.cu: dim, head, row, batch. */
+    tensor_map q, k, v, out;
+    work_order order;
+    attention_args attention;
 } sm90_args;
 
 #endif

@@ -118,8 +118,10 @@ static __device__ __forceinline__ void describe(const sm90_args *args, int seque
 {
     const attention_args *a = &args->attention;
     w->block_row = tile * QUERY_TILE;
-    w->share = find_share(a, divide(sequence, args->head_groups),
-                          remainder_of(sequence, args->head_groups));
+    const int batch = divide(sequence, args->order.head_groups);
+    w->share = find_share(a, batch, sequence - batch * args->order.head_groups.divisor);
+    if (ALL_KEYS)
+        w->share.shift = 0; /* nobody looks */
     find_tiles(a, w);
     w->last_rows = has_neighbours(a) ? w->share.kv_rows - (w->end_tile - 1) * KV_TILE : KV_TILE;
     w->way = find_way(a, w);
@@ -137,14 +139,16 @@ typedef struct progress {
  * second, and so on: as many keys for every block. */
 static __device__ __forceinline__ void find_work(const sm90_args *args, progress *at, work *w)
 {
-    while (at->parcel < args->all_parcels) {
-        const int first = remainder_of(at->parcel, args->parcels);
-        const int last = args->tiles - 1 - first;
-        describe(args, divide(at->parcel, args->parcels), at->part ? first : last, w);
-        at->part = args->takes_pairs && !at->part && first != last;
+    const work_order *order = &args->order;
+    while (at->parcel < order->all_parcels) {
+        const int sequence = divide(at->parcel, order->parcels);
+        const int first = at->parcel - sequence * order->parcels.divisor;
+        const int last = order->tiles - 1 - first;
+        describe(args, sequence, at->part ? first : last, w);
+        at->part = !ALL_KEYS && order->takes_pairs && !at->part && first != last;
         if (!at->part)
             at->parcel += (int)gridDim.x;
-        if (w->block_row < w->share.rows)
+        if (!LENGTHS_IN_MEMORY || !args->attention.cu_q || w->block_row < w->share.rows)
             return;
     }
     w->way = NO_WORK;
