@@ -137,8 +137,8 @@ typedef struct emu_barrier_state {
     unsigned warps_waiting; /* bit per warp of the block */
     unsigned warps_arrived;
     emu_gather gather;
-    uintptr_t pc;  /* where the first one came */
-    int reduction; /* of __syncthreads_count and its kin */
+    emu_place first; /* where the first one came */
+    int reduction;   /* of __syncthreads_count and its kin */
 } emu_barrier_state;
 
 typedef struct emu_mbarrier emu_mbarrier;

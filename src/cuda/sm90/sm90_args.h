@@ -7,7 +7,8 @@
 typedef CUtensorMap tensor_map;
 #endif
 
-/* The order of prefill.cu's work: one line of the constant cache, read before anything is fetched. */
+/* The order of prefill.cu's work: one line of the constant cache, read before anything is
+ * fetched. */
 typedef struct work_order {
     int tiles;                /* of the longest sequence's packed rows */
     int takes_pairs;          /* 1: a block takes two tiles in turn */
