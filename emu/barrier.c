@@ -4,8 +4,6 @@
 
 #include "device.h"
 
-#include <string.h>
-
 typedef struct barrier_visit {
     int threads, waits;
     int value, result;
@@ -24,12 +22,6 @@ report_mismatch(const emu_fiber *self, int id, int threads, const char *why)
              emu_place_mark(emu_add_place(self->machine, self->visit.place.pc)));
 }
 
-/* By line and not by address, of which the compiler may make several of one __syncthreads. */
-static bool is_line_of(const emu_place *a, const emu_place *b)
-{
-    return a->line == b->line && strcmp(a->file, b->file) == 0;
-}
-
 static void check_arrival(const emu_fiber *self, int id, int threads)
 {
     const emu_barrier_state *barrier = &self->block->barriers[id];
@@ -40,7 +32,7 @@ static void check_arrival(const emu_fiber *self, int id, int threads)
         report_mismatch(self, id, threads, "others for another number");
     if (barrier->warps_arrived & bit)
         report_mismatch(self, id, threads, "and its warp has come already");
-    if (id == 0 && barrier->expected && !is_line_of(&barrier->first, &self->visit.place))
+    if (id == 0 && barrier->expected && !emu_is_same_place(&barrier->first, &self->visit.place))
         report_mismatch(self, id, threads, "others wait at another __syncthreads");
 }
 

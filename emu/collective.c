@@ -25,7 +25,7 @@ static const char *const collective_names[] = {
     [EMU_CLUSTER_WAIT] = "cluster_wait",
 };
 
-static bool is_same_place(const emu_place *a, const emu_place *b)
+bool emu_is_same_place(const emu_place *a, const emu_place *b)
 {
     return a->pc == b->pc ||
            (a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0));
@@ -34,7 +34,7 @@ static bool is_same_place(const emu_place *a, const emu_place *b)
 static bool is_same_visit(const emu_visit *a, const emu_visit *b)
 {
     return a->collective == b->collective && a->mask == b->mask && a->detail == b->detail &&
-           is_same_place(&a->place, &b->place);
+           emu_is_same_place(&a->place, &b->place);
 }
 
 static void __attribute__((noreturn))

@@ -249,6 +249,8 @@ bool emu_knows_previous(const emu_fiber *fiber);
  * work for all and then call emu_dismiss. */
 bool emu_meet(emu_fiber *self, const emu_visit *visit);
 void emu_dismiss(emu_warp *warp, unsigned mask);
+/* By line: the compiler may make several addresses of one. */
+bool emu_is_same_place(const emu_place *a, const emu_place *b);
 void emu_describe_thread(const emu_fiber *fiber, char text[96]);
 
 /* The lanes of mask now know what each of them did. */
