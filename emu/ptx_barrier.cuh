@@ -9,6 +9,11 @@ static __device__ __forceinline__ void barrier_wait(int barrier, int threads, EM
     emu_barrier(barrier, threads, 1, file, line);
 }
 
+static __device__ __forceinline__ void barrier_wait_apart(int barrier, int threads, EMU_HERE)
+{
+    emu_barrier(barrier, threads, 1, file, line);
+}
+
 static __device__ __forceinline__ void barrier_arrive(int barrier, int threads, EMU_HERE)
 {
     emu_barrier(barrier, threads, 0, file, line);

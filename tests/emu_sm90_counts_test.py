@@ -31,15 +31,19 @@ class Expected(Counts):
 def prefill(shape):
     """Two warpgroups of 64 rows; everything comes and goes in boxes, but for the log-sum-exp. The largest
     score is looked for in the first tile of keys alone, with a correction of each of a row's four lanes;
-    of later tiles, where rounding counts, weights that are not rounded are computed for themselves."""
+    of later tiles, where rounding counts, weights that are not rounded are computed for themselves.
+    With 256 dims each warpgroup goes by the keys that its own rows see."""
     rows, tile_keys = 128, 64 if shape.dim == 256 else 128
+    own_rows = 64 if shape.dim == 256 else rows
     panels = shape.dim // PANEL_DIMS
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
-        tiles, few = expected.add_tiles(shape, rows, tile_keys, first_row)
-        expected.exp2 += rows * 4 + (rows * tile_keys * (tiles - 1) if few else 0)
+        end_row = min(first_row + rows, shape.rows)
+        for own_row in range(first_row, end_row, own_rows):
+            tiles, few = expected.add_tiles(shape, own_rows, tile_keys, own_row)
+            expected.exp2 += own_rows * 4 + (own_rows * tile_keys * (tiles - 1) if few else 0)
         expected.bulk_copies += (rows // 64 + 2 * tiles + rows // 16) * panels
-        expected.global_write_sectors += up(min(rows, shape.rows - first_row), LSE_ROWS)
+        expected.global_write_sectors += up(end_row - first_row, LSE_ROWS)
     return of_heads(expected, shape.heads)
 
 
@@ -72,6 +76,7 @@ WIDE_SHAPES = [
     Shape(heads=1, rows=72, keys=96, dim=256),
     Shape(heads=1, rows=72, keys=128, dim=256),
     Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
+    Shape(heads=1, rows=256, keys=256, dim=256, causal=True),
 ]
 
 

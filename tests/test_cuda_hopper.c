@@ -164,6 +164,14 @@ static void test_few_keys_are_left_to_sm80(void **state)
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
     p.q_length = p.kv_length = 128;
     assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
+    p.has_window = 1; /* 64 tiles of 16 rows, then 56 */
+    p.window_left = p.window_right = 64;
+    p.kv_length = 256;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
+    p.q_length = 112;
+    assert_launches(context, &p, &b, "sm80_latency_d64_k256_f16");
+    p.kv_length = 384;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
     fc_context_destroy(context);
 }
 
@@ -195,12 +203,19 @@ static void assert_refuses(const char *kernel, const fc_attention *p, const char
     fc_context_destroy(context);
 }
 
-static void assert_runs(const char *variant, const fc_attention *p, fc_buffers b)
+/* kernel: NULL for the one that is chosen. */
+static void assert_kernel_runs(const char *kernel, const char *variant, const fc_attention *p,
+                               fc_buffers b)
 {
     fc_context *context;
-    open_hopper(&context, "sm90_prefill");
+    open_hopper(&context, kernel);
     assert_launches(context, p, &b, variant);
     fc_context_destroy(context);
+}
+
+static void assert_runs(const char *variant, const fc_attention *p, fc_buffers b)
+{
+    assert_kernel_runs("sm90_prefill", variant, p, b);
 }
 
 static void test_hopper_has_a_variant_for_every_feature(void **state)
@@ -225,6 +240,33 @@ static void test_hopper_has_a_variant_for_every_feature(void **state)
     p.has_alibi = 1;
     b.alibi = (const float *)b.q;
     assert_runs("sm90_prefill_d64_full_f16", &p, b);
+}
+
+static void test_hopper_has_every_feature_for_few_rows(void **state)
+{
+    (void)state;
+    static const int32_t numbers[8];
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.q_length = 256; /* 32 tiles for 58 multiprocessors */
+    p.softcap = 30;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_full_f16", &p, b);
+    p.kv_length = 65;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_full_f16", &p, b);
+    p.q_length = 128; /* two blocks a tile */
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_full_f16", &p, b);
+    p.head_dim = 72;
+    assert_kernel_runs(NULL, "sm90_latency_d128_k128_full_f16", &p, b);
+    p = mission();
+    p.scale = -1;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_full_f16", &p, b);
+    p = mission();
+    p.out_type = FC_F32;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_full_f16", &p, b);
+    p = mission();
+    p.has_kv_lengths = 1;
+    b.kv_lengths = numbers;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_f16", &p, b);
 }
 
 static void test_hopper_has_a_variant_for_every_dim(void **state)
@@ -278,6 +320,19 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
 }
 
+/* One round of tall tiles would wait for the last ones; smaller ones come in pairs of a long and a
+ * short one. */
+static void test_hopper_pairs_tiles_of_few_causal_rows(void **state)
+{
+    (void)state;
+    fc_attention p = mission();
+    p.q_length = p.kv_length = 1024;
+    p.causal = 1;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.kv_length = 4096; /* about as many keys for all */
+    assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
+}
+
 /* What the variants for rows that see all keys do not look for. */
 static void test_hopper_looks_for_limits_where_there_are_any(void **state)
 {
@@ -317,8 +372,10 @@ static void test_hopper_takes_pages_of_whole_boxes(void **state)
     p.page_count = 4;
     b.page_table = pages;
     assert_runs("sm90_prefill_d64_full_f16", &p, b);
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_full_f16", &p, b);
     p.page_size = 96;
     assert_refuses("sm90_prefill", &p, "page_size = 96; it takes multiples of 64");
+    assert_refuses("sm90_latency", &p, "page_size = 96; it takes multiples of 64");
 }
 
 /* A longer neighbour may not change the variant, and with it the bits of a row. */
@@ -335,7 +392,8 @@ static void test_hopper_packs_sequences_without_looking_at_the_longest(void **st
     assert_runs("sm90_prefill_d64_tall_f16", &p, b);
     p.batch_invariant = 1;
     assert_runs("sm90_prefill_d64_f16", &p, b);
-    assert_refuses("sm90_latency", &p, "a row's bits could depend on its neighbours");
+    assert_refuses("sm90_latency", &p,
+                   "the longest sequence would decide about the bits of others");
 }
 
 static void test_hopper_chooses_a_kernel_without_looking_at_the_longest(void **state)
@@ -385,18 +443,6 @@ static void test_hopper_latency_says_what_it_lacks(void **state)
 {
     (void)state;
     fc_attention p = mission();
-    p.softcap = 30;
-    assert_refuses("sm90_latency", &p, "it has no soft-cap, ALiBi, bias, mask, dropout or pages");
-    p = mission();
-    p.has_kv_lengths = 1;
-    assert_refuses("sm90_latency", &p, "it has no kv_lengths");
-    p = mission();
-    p.scale = -1;
-    assert_refuses("sm90_latency", &p, "scale = -1; it takes positive ones");
-    p = mission();
-    p.out_type = FC_F32;
-    assert_refuses("sm90_latency", &p, "rows of out are not whole 16-byte chunks of its own type");
-    p = mission();
     p.head_dim = 136;
     assert_refuses("sm90_latency", &p, "head_dim = 136, value_dim = 136; it has up to 128");
 }
@@ -431,8 +477,10 @@ int main(void)
         TEST(test_few_keys_are_left_to_sm80),
         TEST(test_dependent_launch_is_asked_for),
         TEST(test_hopper_has_a_variant_for_every_feature),
+        TEST(test_hopper_has_every_feature_for_few_rows),
         TEST(test_hopper_has_a_variant_for_every_dim),
         TEST(test_hopper_takes_larger_tiles_where_they_fit),
+        TEST(test_hopper_pairs_tiles_of_few_causal_rows),
         TEST(test_hopper_looks_for_limits_where_there_are_any),
         TEST(test_hopper_takes_pages_of_whole_boxes),
         TEST(test_hopper_packs_sequences_without_looking_at_the_longest),

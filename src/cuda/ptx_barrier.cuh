@@ -12,6 +12,12 @@ static __device__ __forceinline__ void barrier_wait(int barrier, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/* The same where other warps wait at other places of the code. */
+static __device__ __forceinline__ void barrier_wait_apart(int barrier, int threads)
+{
+    asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 static __device__ __forceinline__ void barrier_arrive(int barrier, int threads)
 {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");

@@ -57,29 +57,46 @@ static __device__ __forceinline__ int see_few_keys(const attention_args *args,
 
 #if FEATURES
 
-static __device__ __forceinline__ float load_bias(const attention_args *args, long long index)
+/* A bias of 16 bits. */
+static __device__ __forceinline__ float load_short_bias(const attention_args *args, long long index)
 {
-    if (args->more.bias_type == ARGS_F32)
-        return ((const float *)args->more.bias)[index];
     const unsigned short bits = ((const unsigned short *)args->more.bias)[index];
     return args->more.bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-/* cap(scale · score) in base 2. tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
-static __device__ __forceinline__ float cap_score(const attention_args *args, float score)
+static __device__ __forceinline__ float load_bias(const attention_args *args, long long index)
 {
-    const float cap_log2 = args->more.softcap * LOG2_E;
-    const float power = exp2_approx(score * (2.0f * LOG2_E * args->scale / args->more.softcap));
-    return cap_log2 - __fdividef(2.0f * cap_log2, 1.0f + power);
+    return args->more.bias_type == ARGS_F32 ? ((const float *)args->more.bias)[index]
+                                            : load_short_bias(args, index);
+}
+
+/* cap(scale · score) in base 2. tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
+typedef struct score_cap {
+    float inner_log2; /* of 2x, for a score of 1 */
+    float cap_log2;
+} score_cap;
+
+static __device__ __forceinline__ score_cap find_cap(const attention_args *args)
+{
+    const score_cap cap = {2.0f * LOG2_E * args->scale * reciprocal_approx(args->more.softcap),
+                           args->more.softcap * LOG2_E};
+    return cap;
+}
+
+static __device__ __forceinline__ float cap_score(score_cap cap, float score)
+{
+    const float power = exp2_approx(score * cap.inner_log2);
+    return fmaf(-2.0f * cap.cap_log2, reciprocal_approx(1.0f + power), cap.cap_log2);
 }
 
 static __device__ __forceinline__ void cap_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                   const attention_args *args)
 {
+    const score_cap cap = find_cap(args);
     if (args->more.softcap > 0.0f)
 #pragma unroll
         for (int i = 0; i < TILE_SCORES; i++)
-            *tile_score(scores, i) = cap_score(args, *tile_score(scores, i));
+            *tile_score(scores, i) = cap_score(cap, *tile_score(scores, i));
     else
 #pragma unroll
         for (int i = 0; i < TILE_SCORES; i++)
@@ -94,10 +111,8 @@ static __device__ __forceinline__ float alibi_slope(const attention_args *args,
 }
 
 /* score + bias in base 2, or -inf where that is the bias, also where the score is NaN. */
-static __device__ __forceinline__ float bias_score(const attention_args *args, float score,
-                                                   long long index)
+static __device__ __forceinline__ float bias_score(float score, float bias)
 {
-    const float bias = load_bias(args, index);
     return bias == negative_infinity() ? bias : fmaf(bias, LOG2_E, score);
 }
 
@@ -108,31 +123,57 @@ static __device__ __forceinline__ float *lane_score(float scores[ROW_GROUPS][SCO
     return &scores[r / 2][i / 2][r % 2 * 2 + i % 2];
 }
 
-/* The bias ends with the keys: outside [first, end) it is not looked up. */
+/* Index of score i's bias or mask. These end with the keys: behind the last one its own is taken, for
+ * a score that is hidden later. Without a branch, so that many are under way at once. */
+static __device__ __forceinline__ long long broadcast_index(long long row_index, long long step,
+                                                            int lane_key, int i, int last_key)
+{
+    return row_index + min(lane_key + i / 2 * 8 + i % 2, last_key) * step;
+}
+
+#define SCORES_AT_ONCE (SCORE_TILES < 8 ? SCORE_TILES * 2 : 16)
+
 static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                 const attention_args *args, int r,
-                                                long long row_index, int lane_key, int first,
-                                                int end)
+                                                long long row_index, int lane_key, int last_key,
+                                                int is_short)
 {
+    const long long step = args->more.bias_strides.key;
 #pragma unroll
-    for (int i = 0; i < SCORE_TILES * 2; i++) {
-        const int key = lane_key + i / 2 * 8 + i % 2;
-        float *score = lane_score(scores, r, i);
-        if (key >= first && key < end)
-            *score = bias_score(args, *score, row_index + key * args->more.bias_strides.key);
+    for (int first = 0; first < SCORE_TILES * 2; first += SCORES_AT_ONCE) {
+        float bias[SCORES_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < SCORES_AT_ONCE; i++) {
+            const long long index =
+                broadcast_index(row_index, step, lane_key, first + i, last_key);
+            bias[i] = is_short ? load_short_bias(args, index)
+                               : ((const float *)args->more.bias)[index];
+        }
+#pragma unroll
+        for (int i = 0; i < SCORES_AT_ONCE; i++) {
+            float *score = lane_score(scores, r, first + i);
+            *score = bias_score(*score, bias[i]);
+        }
     }
 }
 
 static __device__ __forceinline__ void apply_mask(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                   const attention_args *args, int r,
-                                                  long long row_index, int lane_key, int first,
-                                                  int end)
+                                                  long long row_index, int lane_key, int last_key)
 {
+    const long long step = args->more.mask_strides.key;
 #pragma unroll
-    for (int i = 0; i < SCORE_TILES * 2; i++) {
-        const int key = lane_key + i / 2 * 8 + i % 2;
-        if (key >= first && key < end && !args->more.mask[row_index + key * args->more.mask_strides.key])
-            *lane_score(scores, r, i) = negative_infinity();
+    for (int first = 0; first < SCORE_TILES * 2; first += SCORES_AT_ONCE) {
+        int visible[SCORES_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < SCORES_AT_ONCE; i++)
+            visible[i] = args->more.mask[broadcast_index(row_index, step, lane_key, first + i,
+                                                         last_key)];
+#pragma unroll
+        for (int i = 0; i < SCORES_AT_ONCE; i++) {
+            float *score = lane_score(scores, r, first + i);
+            *score = visible[i] ? *score : negative_infinity();
+        }
     }
 }
 
@@ -142,7 +183,8 @@ static __device__ __forceinline__ long long broadcast_row(const broadcast_stride
     return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
-/* scores become cap(scale · q·k) + alibi + bias in base 2; masked keys are -inf. */
+/* scores become cap(scale · q·k) + alibi + bias in base 2; masked keys are -inf. Keys outside of a row's
+ * limits, and those from end_key on, are still to be hidden. */
 static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                     const attention_args *args,
                                                     const sequence_share *share, int first_row,
@@ -154,8 +196,6 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
         const int packed_row = min(first_row + lane_row(r), share->rows - 1);
         const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
         const int lane_key = first_key + lane_id() % 4 * 2;
-        const int first = first_key_of(args, share, row);
-        const int end = min(end_key_of(args, share, row), end_key);
         if (args->more.alibi) {
             const float slope = alibi_slope(args, share, head);
 #pragma unroll
@@ -164,13 +204,16 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
                     slope *
                     fabsf((float)(row + share->shift - (lane_key + i / 2 * 8 + i % 2)));
         }
-        if (args->more.bias)
-            add_bias(scores, args, r, broadcast_row(&args->more.bias_strides, share->batch, head, row),
-                     lane_key, first, end);
+        const long long bias_row =
+            broadcast_row(&args->more.bias_strides, share->batch, head, row);
+        if (args->more.bias && args->more.bias_type == ARGS_F32)
+            add_bias(scores, args, r, bias_row, lane_key, end_key - 1, 0);
+        else if (args->more.bias)
+            add_bias(scores, args, r, bias_row, lane_key, end_key - 1, 1);
         if (args->more.mask)
             apply_mask(scores, args, r,
                        broadcast_row(&args->more.mask_strides, share->batch, head, row), lane_key,
-                       first, end);
+                       end_key - 1);
     }
 }
 
@@ -181,12 +224,12 @@ static __device__ __forceinline__ float shape_score(const attention_args *args,
 {
     const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
     const broadcast_strides *bias = &args->more.bias_strides, *mask = &args->more.mask_strides;
-    score = args->more.softcap > 0.0f ? cap_score(args, score) : score * (args->scale * LOG2_E);
+    score = args->more.softcap > 0.0f ? cap_score(find_cap(args), score) : score * (args->scale * LOG2_E);
     if (args->more.alibi)
         score -= alibi_slope(args, share, head) * fabsf((float)(row + share->shift - key));
     if (args->more.bias)
-        score = bias_score(args, score,
-                           broadcast_row(bias, share->batch, head, row) + key * bias->key);
+        score = bias_score(
+            score, load_bias(args, broadcast_row(bias, share->batch, head, row) + key * bias->key));
     if (args->more.mask &&
         !args->more.mask[broadcast_row(mask, share->batch, head, row) + key * mask->key])
         score = negative_infinity();

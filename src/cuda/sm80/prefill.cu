@@ -127,7 +127,7 @@ static __device__ __forceinline__ void load_tile(const warp_rows *rows, const ke
 static __device__ __forceinline__ void meet_warps(void)
 {
     if (OWN_LIMITS)
-        barrier_wait(1, THREADS);
+        barrier_wait_apart(1, THREADS);
     else
         __syncthreads();
 }
@@ -506,7 +506,7 @@ static __device__ __forceinline__ void finish(const attention_args *args,
     if (!FEATURES || args->more.vector_stores)
         store_rows(args, share, tile, first_row, first_dim, out, factor, rows);
     else
-        store_rows_by_element(args, share, first_row, first_dim, out, factor);
+        store_rows_by_element(args, share, first_row, first_dim, out[0], OUT_TILES, factor);
 }
 
 /* The block's rows over all keys; of the warp's those in wanted, a bit each, are stored where they are

@@ -66,11 +66,12 @@ static __device__ __forceinline__ void store_element(const attention_args *args,
                                                          : pack_f16x2(value, 0.0f));
 }
 
-/* Any layout and type of out: element by element. */
+/* Any layout and type of out: `tiles` × 8 columns from first_dim on, element by element. */
 static __device__ __forceinline__ void store_rows_by_element(
     const attention_args *args, const sequence_share *share, int first_row, int first_dim,
-    const float out[ROW_GROUPS][OUT_TILES][4], const float factor[LANE_ROWS])
+    const float (*sums)[4], int tiles, const float factor[LANE_ROWS])
 {
+    static_assert(!FEATURES || LANE_ROWS == 2, "two rows a lane");
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = first_row + lane_row(r);
@@ -78,11 +79,11 @@ static __device__ __forceinline__ void store_rows_by_element(
             continue;
         const long long index = q_index(args, share, STRIDES(args, out), row);
 #pragma unroll
-        for (int i = 0; i < OUT_TILES * 2; i++) {
+        for (int i = 0; i < tiles * 2; i++) {
             const int dim = first_dim + i / 2 * 8 + lane_id() % 4 * 2 + i % 2;
             if (dim < args->value_dim)
                 store_element(args, index + dim * DIM_STRIDE(STRIDES(args, out)),
-                              out[r / 2][i / 2][r % 2 * 2 + i % 2] * factor[r]);
+                              sums[i / 2][r % 2 * 2 + i % 2] * factor[r]);
         }
     }
 }

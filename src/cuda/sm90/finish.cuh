@@ -112,7 +112,7 @@ static __device__ __forceinline__ void store(const sm90_args *args, const work *
     if (!FEATURES || a->more.vector_stores)
         store_rows(a, share, warp_row, out, factor);
     else
-        store_rows_by_element(a, share, warp_row, 0, out, factor);
+        store_rows_by_element(a, share, warp_row, 0, out[0], OUT_TILES, factor);
     compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 

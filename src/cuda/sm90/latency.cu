@@ -30,6 +30,9 @@
 #ifndef RESIDENT_BLOCKS
 #define RESIDENT_BLOCKS 1
 #endif
+#ifndef FEATURES
+#define FEATURES 0
+#endif
 
 /* Keys whose exponentials are computed before their values are multiplied. */
 #ifndef GROUP_KEYS
@@ -57,6 +60,8 @@
 #endif
 
 #define DENSE (ALL_KEYS || FIRST_KEYS)
+/* Whether values behind the end of a sequence become 0, which takes registers. */
+#define CLEARS (!DENSE && RESIDENT_BLOCKS == 1)
 #if DENSE
 #define AGAIN_INLINE __forceinline__ /* a call, never made, takes a tenth longer */
 #endif
@@ -70,6 +75,7 @@
 #define PIECES (KV_TILE / PIECE)
 #define PIECE_TILES (PIECE / 8)
 
+#include "ptx_barrier.cuh"
 #include "ptx_launch.cuh"
 #include "sm80/features.cuh"
 #include "sm90/panel.cuh"
@@ -80,6 +86,7 @@
 
 static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
               "whole pieces, of whole groups of keys");
+static_assert(!FEATURES || CLEARS, "features come with pages");
 
 /* 2. Shared memory. */
 
@@ -155,19 +162,21 @@ static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared)
     fence_mbarriers();
 }
 
+/* By one thread: keys or values from number first_key on. */
 static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_map *map, int dims,
-                                                    int first_row, int head, int batch,
+                                                    const attention_args *args,
+                                                    const sequence_share *share, int first_key,
                                                     mbarrier *full)
 {
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece++) {
+        const page_place place = find_box(args, share, first_key + piece * PIECE);
         mbarrier_arrive_expect(&full[piece], PIECE * dims * (int)sizeof(element));
-        load_panels(tile + piece * PIECE * dims, map, PIECE, dims, first_row + piece * PIECE,
-                    head, batch, &full[piece]);
+        load_panels(tile + piece * PIECE * dims, map, PIECE, dims, place.row, share->kv_head,
+                    place.page, &full[piece]);
     }
 }
 
-/* By one thread: the queries, and the keys of tile i, or the values. */
 static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shared_tiles *shared,
                                                      const block_work *w)
 {
@@ -179,17 +188,15 @@ static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shar
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
                                                   const block_work *w, int i)
 {
-    fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM,
-                 w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 map_batch(&w->share, args->attention.cu_kv), shared->k_full[i % STAGES]);
+    fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM, &args->attention, &w->share,
+                 (w->first_tile + i) * KV_TILE, shared->k_full[i % STAGES]);
 }
 
 static __device__ __forceinline__ void fetch_values(const sm90_args *args, shared_tiles *shared,
                                                     const block_work *w, int i)
 {
-    fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM,
-                 w->share.kv_first + (w->first_tile + i) * KV_TILE, w->share.kv_head,
-                 map_batch(&w->share, args->attention.cu_kv), shared->v_full[i % STAGES]);
+    fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM, &args->attention, &w->share,
+                 (w->first_tile + i) * KV_TILE, shared->v_full[i % STAGES]);
 }
 
 /* What the block waits for first goes out before it meets others. */
@@ -301,8 +308,8 @@ static __device__ __forceinline__ void start_values(out_sums out,
  * the first. */
 #define KEYS_OF_FEW (FIRST_KEYS ? min(KV_TILE, 2 * FEW_KEYS) : KV_TILE)
 
-/* The exponentials of some keys are computed while earlier keys' values are multiplied. Where rows
- * may see few keys, what rounding takes from their weights counts too. */
+/* The exponentials of some keys are computed while earlier keys' values are multiplied; with FEATURES
+ * they are there. Where rows may see few keys, what rounding takes from their weights counts too. */
 static __device__ __forceinline__ void add_values(out_sums out, score_sums scores,
                                                   softmax_state *softmax,
                                                   const float base[LANE_ROWS], float scale_log2,
@@ -318,7 +325,9 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
             mbarrier_wait(&shared->v_full[stage][first_key / PIECE], parity);
         if (first_key >= keys)
             continue; /* nobody sees them */
-        exponentiate(scores, softmax, base, scale_log2, first_key / 2, (first_key + GROUP_KEYS) / 2);
+        if (!FEATURES)
+            exponentiate(scores, softmax, base, scale_log2, first_key / 2,
+                         (first_key + GROUP_KEYS) / 2);
 #pragma unroll
         for (int i = 0; i < GROUP_KEYS / 4; i++) {
             const float *pair = &scores[0][first_key / 8 + i / 2][i % 2 * 2];
@@ -351,9 +360,8 @@ static __device__ __forceinline__ tile_ends find_ends(const attention_args *args
     return ends;
 }
 
-/* Of a tile in which some rows do not see some keys, where that was not done piece by piece. */
-static __device__ __forceinline__ void hide_in_tile(score_sums scores, float largest[LANE_ROWS],
-                                                    const attention_args *args,
+/* In a tile in which some rows do not see some keys, where that was not done piece by piece. */
+static __device__ __forceinline__ void hide_in_tile(score_sums scores, const attention_args *args,
                                                     const block_work *w, const tile_ends *ends,
                                                     int warp_row, int first_key)
 {
@@ -363,9 +371,23 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, float lar
             hide_ends(scores, ends, piece);
     else
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
+}
+
+/* Values behind the end of the sequence become 0. */
+static __device__ __forceinline__ void clear_values(const attention_args *args,
+                                                    const block_work *w, shared_tiles *shared,
+                                                    int stage, int parity, int first_key)
+{
+    const int rows = w->share.kv_rows - first_key;
+    if (!has_neighbours(args) || rows >= KV_TILE)
+        return;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
+    for (int piece = 0; piece < PIECES; piece++) {
+        mbarrier_wait(&shared->v_full[stage][piece], parity);
+        clear_rows(shared->v[stage][piece], PIECE, VALUE_DIM, max(0, rows - piece * PIECE),
+                   thread_id(), CONSUMER_THREADS);
+    }
+    barrier_wait(1, CONSUMER_THREADS);
 }
 
 /* One tile of keys. Where it is the only one, its last products are not waited for. */
@@ -376,18 +398,34 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
 {
     const int stage = i % STAGES, parity = i / STAGES % 2;
     const int first_key = (w->first_tile + i) * KV_TILE;
-    const float scale_log2 = args->scale * LOG2_E;
+    const float scale_log2 = FEATURES ? 1.0f : args->scale * LOG2_E;
     score_sums scores;
     float base[LANE_ROWS], largest[LANE_ROWS];
     const tile_ends ends = find_ends(args, w, warp_row, first_key);
+    const int hides =
+        !FIRST_KEYS && (ends.all < KV_TILE || (!DENSE && first_key < w->limits.all_first));
     compute_scores(scores, largest, &ends, shared, stage, parity);
-    if (!FIRST_KEYS && (ends.all < KV_TILE || (!DENSE && first_key < w->limits.all_first)))
-        hide_in_tile(scores, largest, args, w, &ends, warp_row, first_key);
+#if FEATURES
+    shape_scores(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
+#endif
+    if (hides)
+        hide_in_tile(scores, args, w, &ends, warp_row, first_key);
+    if (FEATURES || hides)
+#pragma unroll
+        for (int r = 0; r < LANE_ROWS; r++)
+            largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
     move_to_maximum(largest, out, softmax);
     find_base(softmax, base);
+    if (CLEARS)
+        clear_values(args, w, shared, stage, parity, first_key);
+#if FEATURES
+    exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
+    if (args->more.dropout_threshold)
+        drop_weights(scores, args, &w->share, warp_row, first_key);
+#endif
     if (count_rest)
         add_values(out, scores, softmax, base, scale_log2, shared, stage, parity, KEYS_OF_FEW, 1);
     else
@@ -429,10 +467,15 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
                                                   const row_places *places,
                                                   const row_end end[LANE_ROWS])
 {
+    const float divided[LANE_ROWS] = {1.0f, 1.0f};
+    if (FEATURES && !args->more.vector_stores)
+        store_rows_by_element(args, share, warp_row, first_column, sums, OUT_TILES / 2, divided);
+    else
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        store_chunks(places->out[r] + first_column, sums, r, OUT_TILES / 2,
-                     warp_row + lane_row(r) < share->rows ? places->columns - first_column : 0);
+        for (int r = 0; r < LANE_ROWS; r++)
+            store_chunks(places->out[r] + first_column, sums, r, OUT_TILES / 2,
+                         warp_row + lane_row(r) < share->rows ? places->columns - first_column
+                                                              : 0);
     if (places->wants_lse && lane_id() % 4 == 0 && first_column == 0)
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)

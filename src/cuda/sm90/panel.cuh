@@ -55,6 +55,45 @@ static __device__ __forceinline__ int map_batch(const sequence_share *share, con
     return LENGTHS_IN_MEMORY && cumulative ? 0 : share->batch;
 }
 
+static __device__ __forceinline__ int is_paged(const attention_args *args)
+{
+    return FEATURES && args->more.page_size.divisor;
+}
+
+/* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
+ * batch. Behind the end of a sequence there may be no page: any will do. */
+static __device__ __forceinline__ page_place find_box(const attention_args *args,
+                                                      const sequence_share *share, int key)
+{
+    if (is_paged(args))
+        return find_page(args, share, min(key, share->kv_rows - 1));
+    page_place place;
+    place.page = map_batch(share, args->cu_kv);
+    place.row = share->kv_first + key;
+    return place;
+}
+
+/* Whether something else lies behind the keys of a sequence; otherwise tensor maps end with them, and
+ * give 0. */
+static __device__ __forceinline__ int has_neighbours(const attention_args *args)
+{
+    return (LENGTHS_IN_MEMORY && (args->cu_kv || args->kv_lengths)) || is_paged(args);
+}
+
+/* A weight of 0 does not hide a value that is NaN: rows of a tile from `first` on become 0. By several
+ * threads, which meet before they multiply. */
+static __device__ __forceinline__ void clear_rows(element *tile, int rows, int dims, int first,
+                                                  int thread, int threads)
+{
+#pragma unroll
+    for (int panel = 0; panel < PANELS(dims); panel++)
+#pragma unroll 1
+        for (int i = first * PANEL_DIMS + thread * CHUNK; i < rows * PANEL_DIMS;
+             i += threads * CHUNK)
+            *(uint4 *)(tile + panel * rows * PANEL_DIMS + i) = make_uint4(0, 0, 0, 0);
+    fence_async();
+}
+
 /* By one thread: a box of rows from all panels of a tile, which has `rows` of them. */
 static __device__ __forceinline__ void load_panels(element *tile, const tensor_map *map, int rows,
                                                    int dims, int row, int head, int batch,

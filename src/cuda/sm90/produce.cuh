@@ -34,19 +34,6 @@ static __device__ __forceinline__ void advance(position *p, int places)
     }
 }
 
-/* Where the first of a box of keys lies in the tensor maps, whose last axis is the pages or else the
- * batch. Behind the end of a sequence there may be no page: any will do. */
-static __device__ __forceinline__ page_place find_box(const attention_args *args,
-                                                      const sequence_share *share, int key)
-{
-    if (is_paged(args))
-        return find_page(args, share, min(key, share->kv_rows - 1));
-    page_place place;
-    place.page = map_batch(share, args->cu_kv);
-    place.row = share->kv_first + key;
-    return place;
-}
-
 /* Into a place that is free. */
 static __device__ __forceinline__ void start_tile(element *tile, const tensor_map *map, int dims,
                                                   const page_place places[BOXES], int head,

@@ -96,19 +96,13 @@ static __device__ __forceinline__ void pass_turn(void)
         barrier_arrive(TURN_BARRIER + (group_id() + 1) % CONSUMERS, 2 * GROUP_THREADS);
 }
 
-/* A weight of 0 does not hide a value that is NaN: those of the last tile of keys that lie behind the
- * end of the sequence become 0. */
+/* Values of the last tile of keys that lie behind the end of the sequence become 0. */
 static __device__ __forceinline__ void clear_values(const work *w, element *v)
 {
     if (ALL_KEYS || w->last_rows >= KV_TILE)
         return;
-    const int first = w->last_rows * PANEL_DIMS + (thread_id() - GROUP_THREADS) * CHUNK;
-#pragma unroll
-    for (int panel = 0; panel < PANELS(VALUE_DIM); panel++)
-#pragma unroll 1
-        for (int i = first; i < KV_TILE * PANEL_DIMS; i += CONSUMERS * GROUP_THREADS * CHUNK)
-            *(uint4 *)(v + panel * KV_TILE * PANEL_DIMS + i) = make_uint4(0, 0, 0, 0);
-    fence_async();
+    clear_rows(v, KV_TILE, VALUE_DIM, w->last_rows, thread_id() - GROUP_THREADS,
+               CONSUMERS * GROUP_THREADS);
     barrier_wait(CLEAR_BARRIER, CONSUMERS * GROUP_THREADS);
 }
 

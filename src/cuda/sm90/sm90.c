@@ -50,25 +50,8 @@ static const char *accepts_count(const fc_kernel *self, const fc_attention *p)
     return NULL;
 }
 
-/* Tensor maps read on past the end of a sequence. What lies there is hidden, but where it is
- * infinite or NaN, rows are computed a second way (again.cuh): slowly, and with other bits. Prefill
- * clears it. */
-static const char *accepts_in_latency(const fc_attention *p)
-{
-    if (!fc_cuda_is_plain(p))
-        return "it has no soft-cap, ALiBi, bias, mask, dropout or pages";
-    if (p->scale <= 0)
-        return fc_refuse("scale = %g; it takes positive ones", (double)p->scale);
-    if (p->has_kv_lengths)
-        return "it has no kv_lengths";
-    if (p->packed_kv && p->batch_invariant)
-        return "packed keys: a row's bits could depend on its neighbours";
-    if (!fc_cuda_writes_in_chunks(p))
-        return "rows of out are not whole 16-byte chunks of its own type";
-    return NULL;
-}
-
-static const char *accepts_in_prefill(const fc_attention *p)
+/* A box of keys has to lie in one page. */
+static const char *accepts_pages(const fc_attention *p)
 {
     if (p->paged && p->page_size % PIECE)
         return fc_refuse("page_size = " I64 "; it takes multiples of %d", p->page_size, (int)PIECE);
@@ -87,7 +70,9 @@ static const char *accepts(const fc_kernel *self, const fc_context *context, con
     if (!reason)
         reason = accepts_count(self, p);
     if (!reason)
-        reason = self == &fc_sm90_latency ? accepts_in_latency(p) : accepts_in_prefill(p);
+        reason = accepts_pages(p);
+    if (!reason && self == &fc_sm90_latency && p->packed_kv && p->batch_invariant)
+        reason = "packed keys: the longest sequence would decide about the bits of others";
     if (!reason && (!fc_cuda_reads_in_chunks(p) || !fc_sm90_has_maps(p)))
         reason = "the strides of q, k or v are not positive multiples of 16 bytes";
     return reason;
@@ -121,16 +106,22 @@ static int latency_dim(const fc_attention *p)
     return fc_cuda_larger_dim(p) <= 64 ? 64 : 128;
 }
 
+/* Whether variants without FEATURES run it. */
+static bool is_plain(const fc_attention *p)
+{
+    return fc_cuda_is_plain(p) && p->scale > 0 && fc_cuda_writes_in_chunks(p);
+}
+
 /* Whether rows see all keys, and not too few. */
 static bool sees_all(const fc_attention *p)
 {
-    return fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
+    return is_plain(p) && fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
 }
 
 /* Whether they see the first ones, up to one that depends on the row. */
 static bool sees_first(const fc_attention *p)
 {
-    return fc_cuda_is_dense(p) && p->window_left < 0 && p->window_right >= 0;
+    return is_plain(p) && fc_cuda_is_dense(p) && p->window_left < 0 && p->window_right >= 0;
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
@@ -145,16 +136,18 @@ static bool crowds(const fc_context *context, const fc_attention *p)
     const int64_t most_keys = sees_all(p)        ? MOST_CROWD_KEYS
                               : needs_two_rounds ? LATENCY_KEYS
                                                  : MOST_CROWD_KEYS / 2;
-    return latency_dim(p) == 64 && p->kv_length <= most_keys && prefill_tiles(p) > blocks &&
-           latency_tiles(p) <= crowd * blocks;
+    return is_plain(p) && !p->has_kv_lengths && latency_dim(p) == 64 && p->kv_length <= most_keys &&
+           prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
 }
 
 /* With fewer keys the kernel of sm_80 is done earlier. It cannot start before the kernel before it
  * ends. */
 static int64_t least_latency_keys(const fc_context *context, const fc_attention *p)
 {
+    if (!is_plain(p))
+        return GROUP_ROWS + 1;
     if (!sees_all(p) && !sees_first(p))
-        return LATENCY_KEYS;
+        return fc_sm80_has_one_wave(context, p) ? LATENCY_KEYS : GROUP_ROWS + 1;
     if (latency_dim(p) > 64)
         return DENSE_KEYS_128;
     return !p->dependent_launch && fc_sm80_has_one_wave(context, p) ? FC_SM80_FEWEST_KEYS + 1
@@ -214,17 +207,13 @@ static const char *latency_variant(const fc_context *context, const fc_attention
     if (shares_tiles(p, splits))
         return pair_variant(p);
     const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
+    if (!is_plain(p))
+        return keys <= 64 && latency_dim(p) == 64 ? "k64_full" : "k128_full";
     if (keys <= 64)
         return "k64";
     if (sees_all(p))
         return latency_dim(p) > 64 ? "k128_all" : keys <= 128 ? "k128_one" : "k256_all";
     return sees_first(p) ? "k128_causal" : "k128";
-}
-
-/* Whether prefill's variants without FEATURES run it. */
-static bool is_plain(const fc_attention *p)
-{
-    return fc_cuda_is_plain(p) && p->scale > 0 && fc_cuda_writes_in_chunks(p);
 }
 
 /* The time of all rounds of tiles of so many rows, where a tile takes `cost`. */
@@ -244,6 +233,9 @@ static const char *prefill_variant_64(const fc_context *context, const fc_attent
     const char *tall = fc_cuda_has_limits(p) ? "d64_tall_limits" : "d64_tall";
     if (p->batch_invariant)
         return !p->packed_kv && p->kv_length >= 1024 ? tall : "d64";
+    if (sees_first(p) && p->q_length >= 1024 && p->kv_length <= p->q_length &&
+        rounds_cost(context, p, 256, 1) == 1)
+        return "d64"; /* whose last tiles share a block with the first */
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
     const int64_t wide_cost =

@@ -3,6 +3,7 @@
 #define FC_SM90_WORK_CUH
 
 #include "sm80/features.cuh"
+#include "sm90/panel.cuh"
 #include "sm90/sm90_args.h"
 
 /* Groups of rows whose keys are found for themselves. */
@@ -49,18 +50,6 @@ static __device__ __forceinline__ int sees_keys(const work *w)
 static __device__ __forceinline__ int warp_row_of(const work *w)
 {
     return w->block_row + group_id() * GROUP_ROWS + warp_id() % 4 * WARP_ROWS;
-}
-
-static __device__ __forceinline__ int is_paged(const attention_args *args)
-{
-    return FEATURES && args->more.page_size.divisor;
-}
-
-/* Whether something else lies behind the keys of a sequence; otherwise tensor maps end with them, and
- * give 0. */
-static __device__ __forceinline__ int has_neighbours(const attention_args *args)
-{
-    return (LENGTHS_IN_MEMORY && (args->cu_kv || args->kv_lengths)) || is_paged(args);
 }
 
 static __device__ __forceinline__ group_keys find_group_keys(const attention_args *args,
