@@ -150,9 +150,10 @@ static void test_more_causal_keys_share_multiprocessors_than_fill_a_round(void *
 static void test_few_keys_are_left_to_sm80(void **state)
 {
     (void)state;
+    static const int32_t lengths[1];
     fc_context *context;
     fc_attention p = mission();
-    const fc_buffers b = somewhere();
+    fc_buffers b = somewhere();
     open_hopper(&context, NULL);
     p.q_length = 112;
     p.kv_length = 128;
@@ -164,12 +165,20 @@ static void test_few_keys_are_left_to_sm80(void **state)
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
     p.q_length = p.kv_length = 128;
     assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
-    p.has_window = 1; /* 64 tiles of 16 rows, then 56 */
-    p.window_left = p.window_right = 64;
     p.kv_length = 256;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
-    p.q_length = 112;
+    p.has_window = 1;
+    p.window_left = p.window_right = 64;
     assert_launches(context, &p, &b, "sm80_latency_d64_k256_f16");
+    p.head_dim = 72;
+    assert_launches(context, &p, &b, "sm90_latency_d128_k128_f16");
+    p = mission();
+    p.has_kv_lengths = 1;
+    b.kv_lengths = lengths;
+    p.kv_length = 256;
+    p.q_length = 128; /* 64 tiles of 16 rows */
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
+    p.q_length = 112; /* 56 */
+    assert_launches(context, &p, &b, "sm80_latency_d64_f16");
     p.kv_length = 384;
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
     fc_context_destroy(context);

@@ -146,8 +146,11 @@ static int64_t least_latency_keys(const fc_context *context, const fc_attention 
 {
     if (!is_plain(p))
         return GROUP_ROWS + 1;
-    if (!sees_all(p) && !sees_first(p))
-        return fc_sm80_has_one_wave(context, p) ? LATENCY_KEYS : GROUP_ROWS + 1;
+    if (!sees_all(p) && !sees_first(p)) {
+        const bool few_suit_sm80 =
+            fc_cuda_has_limits(p) ? latency_dim(p) == 64 : fc_sm80_has_one_wave(context, p);
+        return few_suit_sm80 ? LATENCY_KEYS : GROUP_ROWS + 1;
+    }
     if (latency_dim(p) > 64)
         return DENSE_KEYS_128;
     return !p->dependent_launch && fc_sm80_has_one_wave(context, p) ? FC_SM80_FEWEST_KEYS + 1
