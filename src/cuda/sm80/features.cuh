@@ -131,8 +131,10 @@ static __device__ __forceinline__ long long broadcast_index(long long row_index,
     return row_index + min(lane_key + i / 2 * 8 + i % 2, last_key) * step;
 }
 
+/* Of a row: more would take registers. */
 #define SCORES_AT_ONCE (SCORE_TILES < 8 ? SCORE_TILES * 2 : 16)
 
+/* is_short, known to the compiler: biases have 16 bits. */
 static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                 const attention_args *args, int r,
                                                 long long row_index, int lane_key, int last_key,
@@ -224,7 +226,8 @@ static __device__ __forceinline__ float shape_score(const attention_args *args,
 {
     const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
     const broadcast_strides *bias = &args->more.bias_strides, *mask = &args->more.mask_strides;
-    score = args->more.softcap > 0.0f ? cap_score(find_cap(args), score) : score * (args->scale * LOG2_E);
+    score = args->more.softcap > 0.0f ? cap_score(find_cap(args), score)
+                                      : score * (args->scale * LOG2_E);
     if (args->more.alibi)
         score -= alibi_slope(args, share, head) * fabsf((float)(row + share->shift - key));
     if (args->more.bias)
