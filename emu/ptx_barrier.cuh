@@ -11,7 +11,7 @@ static __device__ __forceinline__ void barrier_wait(int barrier, int threads, EM
 
 static __device__ __forceinline__ void barrier_wait_apart(int barrier, int threads, EMU_HERE)
 {
-    emu_barrier(barrier, threads, 1, file, line);
+    barrier_wait(barrier, threads, file, line);
 }
 
 static __device__ __forceinline__ void barrier_arrive(int barrier, int threads, EMU_HERE)

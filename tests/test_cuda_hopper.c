@@ -150,10 +150,9 @@ static void test_more_causal_keys_share_multiprocessors_than_fill_a_round(void *
 static void test_few_keys_are_left_to_sm80(void **state)
 {
     (void)state;
-    static const int32_t lengths[1];
     fc_context *context;
     fc_attention p = mission();
-    fc_buffers b = somewhere();
+    const fc_buffers b = somewhere();
     open_hopper(&context, NULL);
     p.q_length = 112;
     p.kv_length = 128;
@@ -165,6 +164,19 @@ static void test_few_keys_are_left_to_sm80(void **state)
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
     p.q_length = p.kv_length = 128;
     assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
+    fc_context_destroy(context);
+}
+
+/* The same blocks; with limits and 64 dims however many. */
+static void test_few_keys_of_a_window_or_length_are_left_to_sm80(void **state)
+{
+    (void)state;
+    static const int32_t lengths[1];
+    fc_context *context;
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    open_hopper(&context, NULL);
+    p.q_length = 128;
     p.kv_length = 256;
     p.has_window = 1;
     p.window_left = p.window_right = 64;
@@ -175,9 +187,9 @@ static void test_few_keys_are_left_to_sm80(void **state)
     p.has_kv_lengths = 1;
     b.kv_lengths = lengths;
     p.kv_length = 256;
-    p.q_length = 128; /* 64 tiles of 16 rows */
+    p.q_length = 128;
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
-    p.q_length = 112; /* 56 */
+    p.q_length = 112;
     assert_launches(context, &p, &b, "sm80_latency_d64_f16");
     p.kv_length = 384;
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
@@ -484,6 +496,7 @@ int main(void)
         TEST(test_many_short_sequences_share_multiprocessors),
         TEST(test_more_causal_keys_share_multiprocessors_than_fill_a_round),
         TEST(test_few_keys_are_left_to_sm80),
+        TEST(test_few_keys_of_a_window_or_length_are_left_to_sm80),
         TEST(test_dependent_launch_is_asked_for),
         TEST(test_hopper_has_a_variant_for_every_feature),
         TEST(test_hopper_has_every_feature_for_few_rows),

@@ -57,22 +57,18 @@ static __device__ __forceinline__ int see_few_keys(const attention_args *args,
 
 #if FEATURES
 
-/* A bias of 16 bits. */
-static __device__ __forceinline__ float load_short_bias(const attention_args *args, long long index)
+static __device__ __forceinline__ float load_bias(const attention_args *args, long long index,
+                                                  int is_f32)
 {
+    if (is_f32)
+        return ((const float *)args->more.bias)[index];
     const unsigned short bits = ((const unsigned short *)args->more.bias)[index];
     return args->more.bias_type == ARGS_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-static __device__ __forceinline__ float load_bias(const attention_args *args, long long index)
-{
-    return args->more.bias_type == ARGS_F32 ? ((const float *)args->more.bias)[index]
-                                            : load_short_bias(args, index);
-}
-
-/* cap(scale · score) in base 2. tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
+/* What a soft-cap makes of scores, in base 2. */
 typedef struct score_cap {
-    float inner_log2; /* of 2x, for a score of 1 */
+    float inner_log2; /* of 2x below, for a score of 1 */
     float cap_log2;
 } score_cap;
 
@@ -83,6 +79,7 @@ static __device__ __forceinline__ score_cap find_cap(const attention_args *args)
     return cap;
 }
 
+/* cap(scale · score) in base 2. tanh(x) = 1 - 2 / (1 + exp(2x)), with an error of some 1e-7 of 1. */
 static __device__ __forceinline__ float cap_score(score_cap cap, float score)
 {
     const float power = exp2_approx(score * cap.inner_log2);
@@ -134,23 +131,20 @@ static __device__ __forceinline__ long long broadcast_index(long long row_index,
 /* Of a row: more would take registers. */
 #define SCORES_AT_ONCE (SCORE_TILES < 8 ? SCORE_TILES * 2 : 16)
 
-/* is_short, known to the compiler: biases have 16 bits. */
+/* is_f32, of the bias, is known to the compiler: no branch between two loads. */
 static __device__ __forceinline__ void add_bias(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                 const attention_args *args, int r,
                                                 long long row_index, int lane_key, int last_key,
-                                                int is_short)
+                                                int is_f32)
 {
     const long long step = args->more.bias_strides.key;
 #pragma unroll
     for (int first = 0; first < SCORE_TILES * 2; first += SCORES_AT_ONCE) {
         float bias[SCORES_AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < SCORES_AT_ONCE; i++) {
-            const long long index =
-                broadcast_index(row_index, step, lane_key, first + i, last_key);
-            bias[i] = is_short ? load_short_bias(args, index)
-                               : ((const float *)args->more.bias)[index];
-        }
+        for (int i = 0; i < SCORES_AT_ONCE; i++)
+            bias[i] = load_bias(
+                args, broadcast_index(row_index, step, lane_key, first + i, last_key), is_f32);
 #pragma unroll
         for (int i = 0; i < SCORES_AT_ONCE; i++) {
             float *score = lane_score(scores, r, first + i);
@@ -209,9 +203,9 @@ static __device__ __forceinline__ void shape_scores(float scores[ROW_GROUPS][SCO
         const long long bias_row =
             broadcast_row(&args->more.bias_strides, share->batch, head, row);
         if (args->more.bias && args->more.bias_type == ARGS_F32)
-            add_bias(scores, args, r, bias_row, lane_key, end_key - 1, 0);
-        else if (args->more.bias)
             add_bias(scores, args, r, bias_row, lane_key, end_key - 1, 1);
+        else if (args->more.bias)
+            add_bias(scores, args, r, bias_row, lane_key, end_key - 1, 0);
         if (args->more.mask)
             apply_mask(scores, args, r,
                        broadcast_row(&args->more.mask_strides, share->batch, head, row), lane_key,
@@ -232,7 +226,8 @@ static __device__ __forceinline__ float shape_score(const attention_args *args,
         score -= alibi_slope(args, share, head) * fabsf((float)(row + share->shift - key));
     if (args->more.bias)
         score = bias_score(
-            score, load_bias(args, broadcast_row(bias, share->batch, head, row) + key * bias->key));
+            score, load_bias(args, broadcast_row(bias, share->batch, head, row) + key * bias->key,
+                             args->more.bias_type == ARGS_F32));
     if (args->more.mask &&
         !args->more.mask[broadcast_row(mask, share->batch, head, row) + key * mask->key])
         score = negative_infinity();

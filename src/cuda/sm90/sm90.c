@@ -119,9 +119,14 @@ static bool sees_all(const fc_attention *p)
 }
 
 /* Whether they see the first ones, up to one that depends on the row. */
+static bool ends_with_row(const fc_attention *p)
+{
+    return p->window_left < 0 && p->window_right >= 0;
+}
+
 static bool sees_first(const fc_attention *p)
 {
-    return is_plain(p) && fc_cuda_is_dense(p) && p->window_left < 0 && p->window_right >= 0;
+    return is_plain(p) && fc_cuda_is_dense(p) && ends_with_row(p);
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
@@ -226,6 +231,14 @@ static int64_t rounds_cost(const fc_context *context, const fc_attention *p, int
     return fc_divide_up(tiles, context->cuda->multiprocessors) * cost;
 }
 
+/* Whether one round of tiles of 256 rows would wait for those of the last rows, which see the most
+ * keys. Of smaller tiles a block then takes two, one of the last rows and one of the first. */
+static bool waits_for_last_rows(const fc_context *context, const fc_attention *p)
+{
+    return sees_first(p) && p->q_length >= 1024 && p->kv_length <= p->q_length &&
+           rounds_cost(context, p, 256, 1) == 1;
+}
+
 /* Of 64 dims there are tiles of 128, 192 and 256 rows. Larger ones take less time a row, unless the
  * last one of a sequence, or the last round of them, is mostly empty. Where rows see different
  * keys, the largest have a variant of their own. No sequence may decide about the bits of others.
@@ -236,9 +249,8 @@ static const char *prefill_variant_64(const fc_context *context, const fc_attent
     const char *tall = fc_cuda_has_limits(p) ? "d64_tall_limits" : "d64_tall";
     if (p->batch_invariant)
         return !p->packed_kv && p->kv_length >= 1024 ? tall : "d64";
-    if (sees_first(p) && p->q_length >= 1024 && p->kv_length <= p->q_length &&
-        rounds_cost(context, p, 256, 1) == 1)
-        return "d64"; /* whose last tiles share a block with the first */
+    if (waits_for_last_rows(context, p))
+        return "d64";
     const int64_t cost = rounds_cost(context, p, 128, COST);
     const int64_t tall_cost = rounds_cost(context, p, 256, TALL_COST);
     const int64_t wide_cost =
@@ -304,7 +316,7 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     const int64_t tiles = fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
     const int64_t sequences = p->batch * (p->q_heads / packed);
     const int64_t blocks = plan->context->cuda->multiprocessors;
-    const bool pairs = tiles * sequences > blocks && p->window_left < 0 && p->window_right >= 0;
+    const bool pairs = tiles * sequences > blocks && ends_with_row(p);
     const int64_t parcels = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
     s->args.order.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
