@@ -8,12 +8,16 @@
     bench/peers.py --device cuda --shape 1,32,8192,128 --kv-heads 8 --q-length 1   decoding
     bench/peers.py --device cuda --json peers.json                 for `flashcore report`
 
-On CUDA the peers are PyTorch's default choice, each of its backends, FlexAttention and, where it is
-installed, FlashAttention; one that refuses a problem says why and the others go on.
+On CUDA the peers are PyTorch's default choice, each of its backends, FlexAttention and, where they are
+installed, FlashAttention (`flash_attn`) and FlashAttention-3 (`flash_attn_3`, or xFormers, whose packages
+up to 0.0.34 bring it along); one that refuses a problem says why and the others go on.
 """
 
 import argparse
+import glob
+import importlib.util
 import json
+import os
 import sys
 import time
 
@@ -33,7 +37,8 @@ BACKENDS = {
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "math": SDPBackend.MATH,
 }
-PEERS = ["default", *BACKENDS, "FlexAttention", "flash_attn"]
+PEERS = ["default", *BACKENDS, "FlexAttention", "flash_attn", "FlashAttention-3"]
+NOT_PYTORCH = ["flash_attn", "FlashAttention-3"]
 
 
 def sizes(options, shape):
@@ -91,13 +96,35 @@ def flash_attn_call():
     return call
 
 
+def flash_attention_3_library():
+    """The file with its operators: a package of its own, or a folder of xFormers'."""
+    for package, pattern in (("flash_attn_3", "_C*.so"), ("xformers", "flash_attn_3/_C*.so")):
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations if spec else []:
+            for library in glob.glob(os.path.join(folder, pattern)):
+                return library
+    raise ImportError("neither flash_attn_3 is installed nor an xFormers that has it")
+
+
+def flash_attention_3_call():
+    torch.ops.load_library(flash_attention_3_library())
+
+    def call(q, k, v, causal):
+        rows_first = (x.transpose(1, 2) for x in (q, k, v))
+        return torch.ops.flash_attn_3.fwd(*rows_first, softmax_scale=q.shape[-1] ** -0.5, is_causal=causal,
+                                          num_splits=1)
+
+    return call
+
+
 def make_call(name):
     """The peer's call, or why there is none."""
     if name in BACKENDS:
         return backend_call(BACKENDS[name])
     try:
-        return {"default": lambda: default_call, "FlexAttention": flex_call, "flash_attn": flash_attn_call}[name]()
-    except ImportError as reason:
+        return {"default": lambda: default_call, "FlexAttention": flex_call, "flash_attn": flash_attn_call,
+                "FlashAttention-3": flash_attention_3_call}[name]()
+    except (ImportError, OSError) as reason:
         return str(reason)
 
 
@@ -144,7 +171,7 @@ def time_shape(options, shape):
     rows = []
     for name in ["default"] if options.device == "cpu" else options.peers:
         call = make_call(name)
-        row = {"peer": f"PyTorch {name}" if name != "flash_attn" else name, "problem": {"text": text}}
+        row = {"peer": name if name in NOT_PYTORCH else f"PyTorch {name}", "problem": {"text": text}}
         try:
             if isinstance(call, str):
                 raise RuntimeError(call)
