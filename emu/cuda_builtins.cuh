@@ -185,6 +185,15 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
 {
     return (unsigned)((unsigned long long)a * b >> 32);
 }
+/* Of the eight bytes of two words those that the selector's four digits name. */
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
+{
+    const unsigned long long bytes = (unsigned long long)high << 32 | low;
+    unsigned result = 0;
+    for (int i = 0; i < 4; i++)
+        result |= (unsigned)(bytes >> (selector >> i * 4 & 7u) * 8 & 0xffu) << i * 8;
+    return result;
+}
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
 static inline int __ffs(int bits) { return __builtin_ffs(bits); }

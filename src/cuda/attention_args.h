@@ -67,11 +67,10 @@ typedef struct attention_features {
 } attention_features;
 
 typedef struct attention_args {
-    /* Three lines of 64 bytes: what a block reads first, where it finds its rows, and what it reads
-     * after its last sum. It waits for each when it first looks there. */
-    const int *cu_q; /* or NULL */
-    const int *cu_kv;
-    const int *kv_lengths;
+    /* A block waits for each line of 64 bytes of the constant cache when it first looks there. A
+     * kernel's argument begins 48 bytes before one (sm_90), in the line that every access to memory
+     * needs. So that is where lies what a block reads first; in the lines behind it where it finds
+     * its rows, what it reads after its last sum, and what few problems have. */
     int q_length;
     int kv_length;
     int top_left;                  /* 1: row i stands at key i */
@@ -79,34 +78,36 @@ typedef struct attention_args {
     fast_divisor heads_per_kv;     /* query heads that share a KV head */
     float scale;
     int first_batch; /* of this launch */
+    int head_dim;
+    int value_dim;
 
     const void *q;
     const void *k;
     const void *v;
     row_strides q_chunks, k_chunks, v_chunks;
-    int head_dim;
+    int batch;
 
     void *out;
     const float *sinks;        /* or NULL */
     float *lse;                /* or NULL */
     fast_divisor packed_heads; /* of those on a KV head, heads whose rows share a tile: 1 or all */
     row_strides out_chunks, lse_strides;
-    int value_dim;
+    int q_heads;
 
+    const int *cu_q; /* or NULL */
+    const int *cu_kv;
+    const int *kv_lengths;
+    int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
     /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
     float *partial_lse;  /* base 2 */
     float *partial_out;  /* × value_dim, up to a multiple of 4; each split's own softmax */
     fast_divisor splits; /* blocks that share the keys of a tile of rows */
     int keys_per_split;  /* a whole number of tiles */
-    int batch;
-    int q_heads;
-    int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
 
     attention_features more;
 } attention_args;
 
-/* The same as the parameter of kernels that run for microseconds, so that its lines are the
- * constant cache's. */
-typedef attention_args line_aligned_args __attribute__((aligned(64)));
+/* Of its first group, which a line ends with. */
+#define ATTENTION_ARGS_FIRST_BYTES 48
 
 #endif

@@ -303,7 +303,7 @@ static __device__ __forceinline__ void attend_any(const attention_args *args,
 /* 3. The kernel. */
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    KERNEL_NAME(const __grid_constant__ line_aligned_args args)
+    KERNEL_NAME(const __grid_constant__ attention_args args)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int tile_index = ONE_ROUND ? (int)blockIdx.x : divide((int)blockIdx.x, args.splits);

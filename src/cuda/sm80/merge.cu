@@ -81,7 +81,7 @@ static __device__ __forceinline__ void add_splits(const attention_args *args,
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    KERNEL_NAME(const __grid_constant__ line_aligned_args args)
+    KERNEL_NAME(const __grid_constant__ attention_args args)
 {
     attention_args unpacked = args;
     unpacked.packed_heads.divisor = 1;
