@@ -323,7 +323,7 @@ static __device__ __forceinline__ void load_first(const warp_rows *rows, const k
     cp_async_commit();
     for (int stage = 1; stage < STAGES - 1; stage++)
         load_tile(rows, walk, stage, walk->tile + stage);
-    number_now(rows->args->value_dim); /* its line of the argument comes before the end needs it */
+    address_now(rows->args->out); /* its line of the argument comes before the end needs it */
 }
 
 /* Until queries and first keys are there. The queries get their signs. */
