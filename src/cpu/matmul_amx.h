@@ -16,14 +16,17 @@ typedef struct tile_shapes {
     uint8_t rows[16];
 } tile_shapes;
 
+/* A constant and not a local variable: gcc 12 takes the instruction to read 8 bytes, and drops what
+ * is written behind them. */
+static const tile_shapes MATMUL_TILES = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+};
+
 static inline void matmul_begin(void)
 {
-    tile_shapes shapes = {.palette = 1};
-    for (int tile = 0; tile < 8; tile++) {
-        shapes.row_bytes[tile] = 64;
-        shapes.rows[tile] = 16;
-    }
-    _tile_loadconfig(&shapes);
+    _tile_loadconfig(&MATMUL_TILES);
 }
 
 static inline void matmul_end(void)
