@@ -260,7 +260,7 @@ static bool choose_macro(const cli_arguments *arguments, ladder_report *report)
     } else if (arguments->without != NULL) {
         snprintf(report->macro, sizeof report->macro, "USE_%s=0", arguments->without);
         for (char *c = report->macro; *c; c++)
-            *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+            *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
     } else {
         return true;
     }

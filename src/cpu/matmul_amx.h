@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void matmul_block(const operand *a,
                                                                bool accumulate)
 {
     const size_t c_bytes = (size_t)c_stride * sizeof *c, a_bytes = (size_t)a_stride * sizeof *a;
-    const size_t b_bytes = MATMUL_COLUMNS * OPERAND_GROUP * sizeof *b;
+    const size_t b_bytes = (size_t)MATMUL_COLUMNS * OPERAND_GROUP * sizeof *b;
     float *c_low = c + 16 * c_stride;
     if (accumulate) {
         _tile_loadd(0, c, c_bytes);
@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void matmul_block(const operand *a,
         _tile_loadd(6, b + k * MATMUL_COLUMNS, b_bytes);
         _tile_loadd(4, a + k, a_bytes);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + k * MATMUL_COLUMNS + 16 * OPERAND_GROUP, b_bytes);
+        _tile_loadd(7, b + k * MATMUL_COLUMNS + (int64_t)16 * OPERAND_GROUP, b_bytes);
         _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(5, a + 16 * a_stride + k, a_bytes);
         _tile_dpbf16ps(2, 5, 6);

@@ -26,7 +26,8 @@ static inline __attribute__((always_inline)) void matmul_block(const operand *a,
     for (int64_t k = 0; k < depth; k += MATMUL_DEPTH) {
         const operand *pairs = b + k * MATMUL_COLUMNS;
         const __m512bh b0 = matmul_pairs(_mm512_loadu_si512(pairs));
-        const __m512bh b1 = matmul_pairs(_mm512_loadu_si512(pairs + VEC_LANES * OPERAND_GROUP));
+        const __m512bh b1 =
+            matmul_pairs(_mm512_loadu_si512(pairs + (int64_t)VEC_LANES * OPERAND_GROUP));
         FC_UNROLL
         for (int row = 0; row < MATMUL_ROWS; row++) {
             int32_t pair;

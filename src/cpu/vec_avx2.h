@@ -98,18 +98,18 @@ static inline void vec_sum4(const vec a[4], float sums[4])
 static inline void vec_transpose(vec rows[VEC_LANES])
 {
     __m256 pairs[8], fours[8];
-    for (int i = 0; i < 4; i++) {
+    for (int64_t i = 0; i < 4; i++) {
         pairs[2 * i] = _mm256_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
         pairs[2 * i + 1] = _mm256_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         const __m256 *p = pairs + 4 * i;
         fours[4 * i] = _mm256_shuffle_ps(p[0], p[2], 0x44);
         fours[4 * i + 1] = _mm256_shuffle_ps(p[0], p[2], 0xee);
         fours[4 * i + 2] = _mm256_shuffle_ps(p[1], p[3], 0x44);
         fours[4 * i + 3] = _mm256_shuffle_ps(p[1], p[3], 0xee);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int64_t i = 0; i < 4; i++) {
         rows[i] = _mm256_permute2f128_ps(fours[i], fours[4 + i], 0x20);
         rows[4 + i] = _mm256_permute2f128_ps(fours[i], fours[4 + i], 0x31);
     }

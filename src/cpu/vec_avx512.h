@@ -105,7 +105,7 @@ static inline void vec_transpose(vec rows[VEC_LANES])
 {
     __m512 fours[16];
     FC_UNROLL
-    for (int i = 0; i < 4; i++) {
+    for (int64_t i = 0; i < 4; i++) {
         const __m512 *r = rows + 4 * i;
         const __m512 a = _mm512_unpacklo_ps(r[0], r[1]), b = _mm512_unpackhi_ps(r[0], r[1]);
         const __m512 c = _mm512_unpacklo_ps(r[2], r[3]), d = _mm512_unpackhi_ps(r[2], r[3]);
