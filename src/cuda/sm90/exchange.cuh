@@ -15,6 +15,7 @@
 
 #define SUM_BYTES 3
 #define HALF_CHUNKS (OUT_TILES / 2 * 4 * SUM_BYTES / 16)
+static_assert(OUT_TILES / 2 * 4 * SUM_BYTES % 16 == 0, "a half is whole chunks");
 
 /* What comes from the other block. */
 typedef struct exchange {
