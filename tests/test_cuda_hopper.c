@@ -67,7 +67,7 @@ static void test_a_tensor_map_that_fails_is_reported(void **state)
     fc_context_destroy(context);
 }
 
-/* 58 multiprocessors: 32 tiles of 128 rows leave none over, so that each tile gets a block; 64
+/* 58 multiprocessors: 32 tiles of 128 rows leave none over, so that each tile gets a block; 56
  * tiles of 64 rows are more than half of them, so that no two blocks share keys, and 24 are not. */
 static void test_hopper_kernels_fill_the_gpu(void **state)
 {
@@ -81,11 +81,15 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     assert_int_equal(fake->last_launch.numAttrs, 0);
     fc_context_destroy(context);
     open_hopper(&context, "sm90_latency");
+    p.q_length = 448;
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-    assert_int_equal(fake->last_launch.gridDimX, 8);
+    assert_int_equal(fake->last_launch.gridDimX, 7);
     assert_int_equal(fake->last_launch.gridDimY, 8);
     assert_int_equal(fake->last_launch.numAttrs, 0);
     assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_all_f16");
+    p.kv_length = 384; /* half of the last 256 keys would not be there */
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16");
+    p.kv_length = 512;
     p.q_length = 192;
     assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
     assert_int_equal(fake->last_launch.gridDimX, 6);
@@ -119,11 +123,40 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     p.causal = 1; /* the first rows see few keys */
     assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_f16");
     p.causal = 0;
-    p.batch = 7; /* 56 tiles of 128 rows: one round */
-    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     p.batch = 15; /* 240 tiles of 64 rows: two rounds */
     assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     p.batch = 8;
+    p.batch_invariant = 1;
+    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
+    fc_context_destroy(context);
+}
+
+/* 58 multiprocessors: 112 tiles of 64 rows are one round with two blocks on each, 128 are not. */
+static void test_two_blocks_share_a_multiprocessor(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    open_hopper(&context, NULL);
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16"); /* 64 tiles */
+    p.batch = 7;
+    p.q_length = p.kv_length = 128;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_one_f16");
+    p.causal = 1;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    p.kv_length = 768;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    p.causal = 0;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16");
+    p.kv_length = 769;
+    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
+    p.batch = 4; /* 96 tiles, where prefill has 64: two rounds */
+    p.q_length = 192;
+    p.kv_length = 256;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16");
+    p.kv_length = 192;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_all_f16");
     p.batch_invariant = 1;
     assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
     fc_context_destroy(context);
@@ -494,6 +527,7 @@ int main(void)
         TEST(test_a_tensor_map_that_fails_is_reported),
         TEST(test_hopper_kernels_fill_the_gpu),
         TEST(test_many_short_sequences_share_multiprocessors),
+        TEST(test_two_blocks_share_a_multiprocessor),
         TEST(test_more_causal_keys_share_multiprocessors_than_fill_a_round),
         TEST(test_few_keys_are_left_to_sm80),
         TEST(test_few_keys_of_a_window_or_length_are_left_to_sm80),

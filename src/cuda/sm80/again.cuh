@@ -106,14 +106,13 @@ static __device__ AGAIN_INLINE void compute_row_again(const attention_args *args
     }
 }
 
-/* After the warp's rows were stored: those of `tiles` × 8 columns that need it once more. */
+/* After the warp's rows were stored, where they are not all finite: those of `tiles` × 8 columns that
+ * need it once more. */
 static __device__ __forceinline__ void compute_again(const attention_args *args,
                                                      const sequence_share *share, int warp_row,
                                                      const float (*sums)[4], int tiles,
                                                      int first_column)
 {
-    if (are_finite(sums, tiles))
-        return;
     const unsigned upper = lanes_not_finite(sums, tiles, 0);
     const unsigned lower = lanes_not_finite(sums, tiles, 1);
     const sequence_share copy = *share; /* a function that is called wants it in memory */

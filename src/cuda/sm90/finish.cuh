@@ -113,7 +113,8 @@ static __device__ __forceinline__ void store(const sm90_args *args, const work *
         store_rows(a, share, warp_row, out, factor);
     else
         store_rows_by_element(a, share, warp_row, 0, out[0], OUT_TILES, factor);
-    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
+    if (!are_finite(out[0], OUT_TILES))
+        compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 
 #endif

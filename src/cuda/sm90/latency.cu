@@ -289,10 +289,11 @@ static __device__ __forceinline__ void compute_scores(score_sums scores, float l
     look_through(scores, largest, ends, PIECES - 1);
 }
 
-/* Weights of GROUP_KEYS keys times their values. */
+/* Weights of GROUP_KEYS keys times their values, added to what out holds unless it `begins`. */
 static __device__ __forceinline__ void start_values(out_sums out,
                                                     unsigned weights[GROUP_KEYS / 16][4],
-                                                    shared_tiles *shared, int stage, int first_key)
+                                                    shared_tiles *shared, int stage, int first_key,
+                                                    int begins)
 {
     const unsigned long long right =
         across_descriptor(shared->v[stage][first_key / PIECE], PIECE);
@@ -300,7 +301,8 @@ static __device__ __forceinline__ void start_values(out_sums out,
 #pragma unroll
     for (int step = 0; step < GROUP_KEYS / 16; step++)
         WGMMA_VALUES(VALUE_DIM)
-        (&out[0][0][0], weights[step], right + across_step(first_key % PIECE / 16 + step), 1);
+        (&out[0][0][0], weights[step], right + across_step(first_key % PIECE / 16 + step),
+         !begins || step > 0);
     wgmma_commit();
 }
 
@@ -338,9 +340,9 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
                     pack_elements(pair[0] - element_to_f32((element)(rounded & 0xffffu)),
                                   pair[1] - element_to_f32((element)(rounded >> 16)));
         }
-        start_values(out, weights[group], shared, stage, first_key);
+        start_values(out, weights[group], shared, stage, first_key, ONE_TILE && group == 0);
         if (count_rest)
-            start_values(out, rest[group], shared, stage, first_key);
+            start_values(out, rest[group], shared, stage, first_key, 0);
     }
     if (!ONE_TILE)
         wgmma_wait(0);
@@ -414,11 +416,15 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
             largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
+    if (ONE_TILE)
+        set_maximum(largest, softmax, base, scale_log2);
+    else {
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
-    move_to_maximum(largest, out, softmax);
-    find_base(softmax, base);
+        for (int r = 0; r < LANE_ROWS; r++)
+            largest[r] = fmaxf(softmax->max[r], quad_max(largest[r]) * scale_log2);
+        move_to_maximum(largest, out, softmax);
+        find_base(softmax, base);
+    }
     if (CLEARS)
         clear_values(args, w, shared, stage, parity, first_key);
 #if FEATURES
@@ -464,10 +470,10 @@ static __device__ __forceinline__ row_places find_places(const attention_args *a
 static __device__ __forceinline__ void store_half(const attention_args *args,
                                                   const sequence_share *share, int warp_row,
                                                   const half_sums sums, int first_column,
-                                                  const row_places *places,
-                                                  const row_end end[LANE_ROWS])
+                                                  const row_places *places)
 {
     const float divided[LANE_ROWS] = {1.0f, 1.0f};
+    const int finite = are_finite(sums, OUT_TILES / 2);
     if (FEATURES && !args->more.vector_stores)
         store_rows_by_element(args, share, warp_row, first_column, sums, OUT_TILES / 2, divided);
     else
@@ -476,34 +482,56 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
             store_chunks(places->out[r] + first_column, sums, r, OUT_TILES / 2,
                          warp_row + lane_row(r) < share->rows ? places->columns - first_column
                                                               : 0);
-    if (places->wants_lse && lane_id() % 4 == 0 && first_column == 0)
-#pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++)
-            if (warp_row + lane_row(r) < share->rows)
-                store_lse(args, share, warp_row + lane_row(r), end[r]);
-    compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
+    if (!finite)
+        compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
 }
 
-/* Of a pair, each block finishes the half of its rank; a block alone both. What can be done before the
- * other's half is there, is. */
+/* What the sums are to be multiplied by. LSE goes out here: the last products, or the other block's
+ * half, are still to come. */
+static __device__ __forceinline__ void end_rows(const attention_args *args, const block_work *w,
+                                                int warp_row, const softmax_state *softmax,
+                                                const row_places *places, float factor[LANE_ROWS])
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const row_end end =
+            finish_row(args, softmax->max[r], softmax->sum[r], w->share.head, !DENSE);
+        const int row = warp_row + lane_row(r);
+        if (places->wants_lse && lane_id() % 4 == 0 && w->rank == 0 && row < w->share.rows)
+            store_lse(args, &w->share, row, end);
+        factor[r] = end.factor;
+    }
+}
+
+/* 1: the next kernel may start when half of the sums is on its way; else, when all but the other
+ * block's half is done. Earlier, its blocks lie on top of these, and in pairs where more than two fit a
+ * multiprocessor. */
+#define NEXT_IS_EARLY (KV_TILE == 256)
+
+/* Of a pair, each block finishes the half of its rank; a block alone, whose sums count for `mine`,
+ * both. What can be done before the other's half is there, is. */
 static __device__ __forceinline__ void finish(const attention_args *args, const block_work *w,
                                               shared_tiles *shared, int warp_row,
                                               const out_sums out, softmax_state *softmax,
-                                              const row_places *places)
+                                              const row_places *places, float mine[LANE_ROWS])
 {
-    float mine[LANE_ROWS] = {1.0f, 1.0f}, theirs[LANE_ROWS] = {};
+    float theirs[LANE_ROWS] = {};
     if (w->pair) {
+        float factor[LANE_ROWS];
         send_half(out, w->rank, &shared->other);
+        if (NEXT_IS_EARLY)
+            let_next_kernel_start();
         mbarrier_wait(&shared->other.state_there, 0);
         merge_softmax(softmax, mine, theirs, &shared->other);
-    }
-    row_end end[LANE_ROWS];
+        end_rows(args, w, warp_row, softmax, places, factor);
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        end[r] = finish_row(args, softmax->max[r], softmax->sum[r], w->share.head, !DENSE);
-        mine[r] *= end[r].factor;
-        theirs[r] *= end[r].factor;
+        for (int r = 0; r < LANE_ROWS; r++) {
+            mine[r] *= factor[r];
+            theirs[r] *= factor[r];
+        }
     }
+    if (!NEXT_IS_EARLY || !w->pair)
+        let_next_kernel_start();
     const int end_half = w->pair ? w->rank + 1 : 2;
 #pragma unroll 1 /* one copy of the code, which is fetched once */
     for (int half = w->rank; half < end_half; half++) {
@@ -516,7 +544,7 @@ static __device__ __forceinline__ void finish(const attention_args *args, const 
             mbarrier_wait(&shared->other.half_there, 0);
             add_received(sums, theirs, &shared->other);
         }
-        store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places, end);
+        store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places);
     }
 }
 
@@ -554,12 +582,14 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         softmax.sum[r] = quad_sum(softmax.sum[r]);
     if (w->pair)
         send_state(&softmax, w->rank, &shared->other);
-    if (ONE_TILE)
-        wgmma_wait(0);
-    let_next_kernel_start(); /* earlier, its blocks would lie on top of these: slower */
     if (!PLACES_FIRST)
         places = find_places(args, w, warp_row);
-    finish(args, w, shared, warp_row, out, &softmax, &places);
+    float factor[LANE_ROWS];
+    if (!w->pair)
+        end_rows(args, w, warp_row, &softmax, &places, factor);
+    if (ONE_TILE)
+        wgmma_wait(0);
+    finish(args, w, shared, warp_row, out, &softmax, &places, factor);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)

@@ -18,7 +18,8 @@ enum {
     DENSE_KEYS_128 = 256, /* of dense problems with more than 64 dims */
     CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
-    FEW_KEYS = 64, /* features.cuh */
+    MOST_DOUBLED_KEYS = 768, /* from 1024 on prefill.cu is done as early */
+    FEW_KEYS = 64,           /* features.cuh */
 };
 
 typedef struct sm90_plan {
@@ -118,15 +119,30 @@ static bool sees_all(const fc_attention *p)
     return is_plain(p) && fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
 }
 
-/* Whether they see the first ones, up to one that depends on the row. */
 static bool ends_with_row(const fc_attention *p)
 {
     return p->window_left < 0 && p->window_right >= 0;
 }
 
+/* Whether they see the first ones, up to one that depends on the row. */
 static bool sees_first(const fc_attention *p)
 {
     return is_plain(p) && fc_cuda_is_dense(p) && ends_with_row(p);
+}
+
+/* Whether tiles of 64 rows are one round with two blocks on each multiprocessor. prefill.cu has
+ * tiles of twice as many rows, and is not done before them. */
+static bool doubles(const fc_context *context, const fc_attention *p)
+{
+    const int64_t tiles = latency_tiles(p), blocks = context->cuda->multiprocessors;
+    return !p->batch_invariant && latency_dim(p) == 64 && (sees_all(p) || sees_first(p)) &&
+           p->kv_length <= MOST_DOUBLED_KEYS && tiles > blocks && tiles <= 2 * blocks;
+}
+
+/* Of the last 128 keys. Crowds take 64 at a time. */
+static bool wastes_half_a_tile(const fc_attention *p)
+{
+    return p->kv_length % 128 > 0 && p->kv_length % 128 <= 64;
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
@@ -141,8 +157,9 @@ static bool crowds(const fc_context *context, const fc_attention *p)
     const int64_t most_keys = sees_all(p)        ? MOST_CROWD_KEYS
                               : needs_two_rounds ? LATENCY_KEYS
                                                  : MOST_CROWD_KEYS / 2;
-    return is_plain(p) && !p->has_kv_lengths && latency_dim(p) == 64 && p->kv_length <= most_keys &&
-           prefill_tiles(p) > blocks && latency_tiles(p) <= crowd * blocks;
+    return !p->batch_invariant && is_plain(p) && !p->has_kv_lengths && latency_dim(p) == 64 &&
+           p->kv_length <= most_keys && prefill_tiles(p) > blocks &&
+           latency_tiles(p) <= crowd * blocks;
 }
 
 /* With fewer keys the kernel of sm_80 is done earlier. It cannot start before the kernel before it
@@ -168,8 +185,9 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     (void)self;
     if (p->batch_invariant || p->q_length < GROUP_ROWS)
         return false;
-    return crowds(context, p) || (p->kv_length >= least_latency_keys(context, p) &&
-                                  latency_tiles(p) <= context->cuda->multiprocessors);
+    return crowds(context, p) ||
+           (p->kv_length >= least_latency_keys(context, p) &&
+            (doubles(context, p) || latency_tiles(p) <= context->cuda->multiprocessors));
 }
 
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
@@ -206,10 +224,21 @@ static const char *pair_variant(const fc_attention *p)
                                  : "k256_pair_causal";
 }
 
+/* Tiles of keys that no two blocks share, 64 dims. Of 256 keys there are large ones, for blocks
+ * that are alone and leave no half of their last one empty. */
+static const char *unshared_variant(const fc_context *context, const fc_attention *p)
+{
+    if (sees_first(p))
+        return "k128_two_causal";
+    if (p->kv_length <= 128)
+        return "k128_one";
+    return doubles(context, p) || fc_divide_up(p->kv_length, 128) % 2 ? "k128_two_all" : "k256_all";
+}
+
 /* Few keys a block take small tiles. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
-    if (!p->batch_invariant && crowds(context, p))
+    if (crowds(context, p) && (!doubles(context, p) || wastes_half_a_tile(p)))
         return sees_all(p) ? "k64_four_all" : "k64_four";
     const bool splits = splits_keys(context, p);
     if (shares_tiles(p, splits))
@@ -219,8 +248,10 @@ static const char *latency_variant(const fc_context *context, const fc_attention
         return keys <= 64 && latency_dim(p) == 64 ? "k64_full" : "k128_full";
     if (keys <= 64)
         return "k64";
+    if (!splits && latency_dim(p) == 64 && (sees_all(p) || sees_first(p)))
+        return unshared_variant(context, p);
     if (sees_all(p))
-        return latency_dim(p) > 64 ? "k128_all" : keys <= 128 ? "k128_one" : "k256_all";
+        return latency_dim(p) > 64 ? "k128_all" : "k256_all";
     return sees_first(p) ? "k128_causal" : "k128";
 }
 
