@@ -226,13 +226,17 @@ static __device__ __forceinline__ void store_chunk(const attention_args *args,
                                                    const chunk_sums joined)
 {
     if (!FEATURES || args->more.vector_stores) {
-        if (place)
-            store_global_16(place, make_uint4(pack_elements(joined[0][0], joined[0][1]),
-                                              pack_elements(joined[0][2], joined[0][3]),
-                                              pack_elements(joined[1][0], joined[1][1]),
-                                              pack_elements(joined[1][2], joined[1][3])));
+        /* No branch: the compiler would look for the sums behind it. */
+        store_global_16_if(place,
+                           make_uint4(pack_elements(joined[0][0], joined[0][1]),
+                                      pack_elements(joined[0][2], joined[0][3]),
+                                      pack_elements(joined[1][0], joined[1][1]),
+                                      pack_elements(joined[1][2], joined[1][3])),
+                           place != NULL);
         return;
     }
+    if (row >= share->rows)
+        return;
     const long long index = q_index(args, share, STRIDES(args, out), row);
 #pragma unroll
     for (int i = 0; i < CHUNK; i++)
@@ -276,7 +280,7 @@ static __device__ __forceinline__ void join_teams(const attention_args *args,
         join_chunk(joined, shared, i, worth, end.factor);
         if (is_split)
             store_partial(args, partial, joined_column(i), joined, row < share->rows);
-        else if (row < share->rows)
+        else
             store_chunk(args, share, row, joined_column(i), places->out[i], joined);
     }
     if (is_split && thread_id() % ROW_THREADS == 0 && row < share->rows)
