@@ -108,13 +108,13 @@ class TuneTest(unittest.TestCase):
     @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
     def test_boxes_of_tensor_maps_follow_the_choice(self):
         """The host learns from the binary how many keys a box has: what it gets wrong does not run."""
-        self.succeed(*HOPPER["sm90_latency"], "--macro", "PIECE=64,128 STAGES=1,4")
+        self.succeed(*HOPPER["sm90_latency"], "--macro", "PIECE=64,128 STAGES=2,8")
         found = self.candidates()
-        self.assertEqual(found["PIECE=64 STAGES=1"]["p50_us"], found["as built"]["p50_us"])
-        self.assertEqual(found["PIECE=128 STAGES=1"]["outcome"], "timed", found["PIECE=128 STAGES=1"])
+        self.assertEqual(found["PIECE=64 STAGES=2"]["p50_us"], found["as built"]["p50_us"])
+        self.assertEqual(found["PIECE=128 STAGES=2"]["outcome"], "timed", found["PIECE=128 STAGES=2"])
         for piece in (64, 128):
-            self.assertEqual(found[f"PIECE={piece} STAGES=4"]["outcome"], "pruned")
-            self.assertIn("bytes of shared memory", found[f"PIECE={piece} STAGES=4"]["reason"])
+            self.assertEqual(found[f"PIECE={piece} STAGES=8"]["outcome"], "pruned")
+            self.assertIn("bytes of shared memory", found[f"PIECE={piece} STAGES=8"]["reason"])
 
     @unittest.skipUnless(HAS_EMULATOR, "this build has no emulator")
     def test_tiles_of_hopper_follow_the_choice(self):
