@@ -54,9 +54,17 @@ if(CMAKE_CROSSCOMPILING)
 elseif("neon" IN_LIST cpu_sets)
     list(APPEND checked_kernels cpu_neon_prefill cpu_neon_decode)
 else()
-    # AVX2 and more: whatever this processor has, as the table chooses it.
-    add_test(NAME check_cpu_best COMMAND flashcore check)
-    set_tests_properties(check_cpu_best PROPERTIES COST 100 LABELS slow)
+    # AVX2 and more: whatever this processor has, as the table chooses it. With sanitizers every type
+    # and every kind of memory.
+    if(FC_SANITIZE)
+        foreach(group features plain)
+            add_test(NAME check_cpu_best_${group} COMMAND flashcore check --filter ${group})
+            set_tests_properties(check_cpu_best_${group} PROPERTIES COST 50 LABELS slow)
+        endforeach()
+    else()
+        add_test(NAME check_cpu_best COMMAND flashcore check)
+        set_tests_properties(check_cpu_best PROPERTIES COST 100 LABELS slow)
+    endif()
 endif()
 foreach(kernel ${checked_kernels})
     # Sanitizers make the whole list take minutes: every kind of memory is enough, for decode in the
