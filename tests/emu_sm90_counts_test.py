@@ -8,9 +8,9 @@ import unittest
 
 from emu_counts_tools import FEW_KEYS, Counts, Shape, expect, of_heads, up
 
-PANEL_DIMS = 64  # of a box
+PANEL_DIMS = 64      # of a box
 MULTIPROCESSORS = 3  # of the emulated GPU
-LSE_ROWS = 8     # whose sums a warp writes at once: a sector
+LSE_ROWS = 8         # whose sums a warp writes at once: a sector
 
 
 @dataclasses.dataclass

@@ -130,19 +130,26 @@ static bool sees_first(const fc_attention *p)
     return is_plain(p) && fc_cuda_is_dense(p) && ends_with_row(p);
 }
 
+/* Whether they see their keys from the first one on, which has variants of its own. */
+static bool sees_from_first(const fc_attention *p)
+{
+    return sees_all(p) || sees_first(p);
+}
+
 /* Whether tiles of 64 rows are one round with two blocks on each multiprocessor. prefill.cu has
  * tiles of twice as many rows, and is not done before them. */
 static bool doubles(const fc_context *context, const fc_attention *p)
 {
     const int64_t tiles = latency_tiles(p), blocks = context->cuda->multiprocessors;
-    return !p->batch_invariant && latency_dim(p) == 64 && (sees_all(p) || sees_first(p)) &&
-           p->kv_length <= MOST_DOUBLED_KEYS && tiles > blocks && tiles <= 2 * blocks;
+    return latency_dim(p) == 64 && sees_from_first(p) && p->kv_length <= MOST_DOUBLED_KEYS &&
+           tiles > blocks && tiles <= 2 * blocks;
 }
 
-/* Of the last 128 keys. Crowds take 64 at a time. */
-static bool wastes_half_a_tile(const fc_attention *p)
+/* Whether tiles of so many keys leave half of the last one empty. */
+static bool waste_half(const fc_attention *p, int tile_keys)
 {
-    return p->kv_length % 128 > 0 && p->kv_length % 128 <= 64;
+    const int64_t rest = p->kv_length % tile_keys;
+    return rest > 0 && rest <= tile_keys / 2;
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
@@ -168,7 +175,7 @@ static int64_t least_latency_keys(const fc_context *context, const fc_attention 
 {
     if (!is_plain(p))
         return GROUP_ROWS + 1;
-    if (!sees_all(p) && !sees_first(p)) {
+    if (!sees_from_first(p)) {
         const bool few_suit_sm80 =
             fc_cuda_has_limits(p) ? latency_dim(p) == 64 : fc_sm80_has_one_wave(context, p);
         return few_suit_sm80 ? LATENCY_KEYS : GROUP_ROWS + 1;
@@ -212,7 +219,7 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
 /* Up to 512 keys of 64 dims that two blocks share: a tile for each. */
 static bool shares_tiles(const fc_attention *p, bool splits)
 {
-    return splits && latency_dim(p) == 64 && p->kv_length <= 512 && (sees_all(p) || sees_first(p));
+    return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
 static const char *pair_variant(const fc_attention *p)
@@ -224,21 +231,21 @@ static const char *pair_variant(const fc_attention *p)
                                  : "k256_pair_causal";
 }
 
-/* Tiles of keys that no two blocks share, 64 dims. Of 256 keys there are large ones, for blocks
- * that are alone and leave no half of their last one empty. */
+/* Tiles of keys that no two blocks share, 64 dims. Blocks that are alone on a multiprocessor take
+ * 256 keys at a time. */
 static const char *unshared_variant(const fc_context *context, const fc_attention *p)
 {
     if (sees_first(p))
         return "k128_two_causal";
     if (p->kv_length <= 128)
         return "k128_one";
-    return doubles(context, p) || fc_divide_up(p->kv_length, 128) % 2 ? "k128_two_all" : "k256_all";
+    return doubles(context, p) || waste_half(p, 256) ? "k128_two_all" : "k256_all";
 }
 
 /* Few keys a block take small tiles. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
-    if (crowds(context, p) && (!doubles(context, p) || wastes_half_a_tile(p)))
+    if (crowds(context, p) && (!doubles(context, p) || waste_half(p, 128)))
         return sees_all(p) ? "k64_four_all" : "k64_four";
     const bool splits = splits_keys(context, p);
     if (shares_tiles(p, splits))
@@ -248,7 +255,7 @@ static const char *latency_variant(const fc_context *context, const fc_attention
         return keys <= 64 && latency_dim(p) == 64 ? "k64_full" : "k128_full";
     if (keys <= 64)
         return "k64";
-    if (!splits && latency_dim(p) == 64 && (sees_all(p) || sees_first(p)))
+    if (!splits && latency_dim(p) == 64 && sees_from_first(p))
         return unshared_variant(context, p);
     if (sees_all(p))
         return latency_dim(p) > 64 ? "k128_all" : "k256_all";
