@@ -26,6 +26,11 @@
 #ifndef STAGES
 #define STAGES 2
 #endif
+/* Keys of a product: all of a tile, or half of them. Fewer registers hold their scores; a tile that comes
+ * at once is waited for, found and released once. */
+#ifndef STEP_KEYS
+#define STEP_KEYS KV_TILE
+#endif
 #ifndef FEATURES
 #define FEATURES 0
 #endif
@@ -63,7 +68,8 @@
 #define GROUP_ROWS 64
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
 #define QUERY_TILE (GROUP_ROWS * CONSUMERS)
-#define SCORE_TILES (KV_TILE / 8)
+#define HALVES (STEP_KEYS < KV_TILE)
+#define SCORE_TILES (STEP_KEYS / 8)
 /* Keys that one copy takes: all of a tile, or what may be a page. */
 #define BOX_ROWS (FEATURES ? 64 : KV_TILE)
 #define BOXES (KV_TILE / BOX_ROWS)
@@ -80,6 +86,7 @@
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
 static_assert(STAGES > 1, "keys of the next rows come while the last of these are in use");
 static_assert(!ALL_KEYS || 128 % KV_TILE == 0, "the host counts 128 keys as whole tiles");
+static_assert(!HALVES || (ALL_KEYS && CHAINS && 2 * STEP_KEYS == KV_TILE), "nothing is cut");
 static_assert(!ALL_KEYS || (!SKIPS && !FEATURES), "nothing changes or hides scores");
 static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing");
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
@@ -145,7 +152,7 @@ static __device__ __forceinline__ void prepare(score_sums scores, const attentio
                                                const rows_in_hand *rows, int tile,
                                                shared_tiles *shared)
 {
-    if (tile + 1 == rows->keys.end_tile)
+    if (!HALVES && tile + 1 == rows->keys.end_tile)
         release_queries(shared, rows->w);
     cap_and_hide(scores, args, rows, tile);
 }
@@ -176,7 +183,7 @@ static __device__ __forceinline__ void weigh_next(score_sums scores, weight_step
     for (int again = 0;; again = 1) {
         sum[0] = sum[1] = 0.0f;
 #pragma unroll
-        for (int step = 0; step < KV_TILE / 16; step++)
+        for (int step = 0; step < STEP_KEYS / 16; step++)
             weigh_step(scores, weights[step], base, sum, scale_log2, step);
         const int fits = sum[0] <= MOST_WEIGHT && sum[1] <= MOST_WEIGHT;
         if (again || __all_sync(ALL_LANES, fits))
@@ -207,7 +214,8 @@ static __device__ __forceinline__ void begin(score_sums scores, weight_steps wei
     start_scores(scores, queries_at(shared, rows->queries), keys_at(shared, keys->place));
     pass_turn();
     wgmma_wait(0);
-    release(&shared->k_empty[keys->place]);
+    if (!HALVES)
+        release(&shared->k_empty[keys->place]);
     prepare(scores, args, rows, rows->keys.first_tile, shared);
     weigh_first(scores, args, softmax);
     round_weights(weights, scores);
@@ -234,10 +242,11 @@ static __device__ __forceinline__ int start_both(score_sums scores, weight_steps
         k = keys_at(shared, keys->place);
     }
     start_scores(scores, q, k);
-    mbarrier_wait(&shared->v_full[v_stage], v_parity);
+    if (!HALVES)
+        mbarrier_wait(&shared->v_full[v_stage], v_parity);
     if (!OPERANDS_EARLY)
         v = values_at(shared, v_stage);
-    start_values(out, weights, v);
+    start_values(out, weights, HALVES ? v + SECOND_HALF : v);
     pass_turn();
     return v_stage;
 }
@@ -248,7 +257,8 @@ static __device__ __forceinline__ void end_scores(score_sums scores, const atten
                                                   shared_tiles *shared, int stage)
 {
     wgmma_wait(1);
-    release(&shared->k_empty[stage]);
+    if (!HALVES)
+        release(&shared->k_empty[stage]);
     prepare(scores, args, rows, tile, shared);
 }
 
@@ -256,6 +266,30 @@ static __device__ __forceinline__ void end_values(shared_tiles *shared, int stag
 {
     wgmma_wait(0);
     release(&shared->v_empty[stage]);
+}
+
+/* Where a tile of keys is two products' worth: the values of its first half, and the scores and weights
+ * of its second. */
+static __device__ __forceinline__ void weigh_second_half(score_sums scores, weight_steps weights,
+                                                         out_sums out, softmax_state *softmax,
+                                                         const attention_args *args,
+                                                         const rows_in_hand *rows,
+                                                         shared_tiles *shared,
+                                                         const position *keys)
+{
+    const unsigned long long q = queries_at(shared, rows->queries);
+    const int stage = same_in_warp(keys->place);
+    const unsigned long long k = along_descriptor(shared->k[stage]) + SECOND_HALF;
+    const unsigned long long v = across_descriptor(shared->v[stage], KV_TILE);
+    wait_for_turn();
+    start_scores(scores, q, k);
+    mbarrier_wait(&shared->v_full[keys->place], keys->parity);
+    start_values(out, weights, v);
+    pass_turn();
+    wgmma_wait(1);
+    release(&shared->k_empty[keys->place]);
+    wgmma_wait(0);
+    weigh_next(scores, weights, args, rows, softmax, out);
 }
 
 /* Tiles of keys that rows of other warpgroups see, but none of this one's. */
@@ -305,8 +339,13 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     begin(scores, weights, a, &rows, shared, &softmax, &at->keys);
 #pragma unroll 1
     for (;;) {
+        int tile = rows.keys.first_tile;
 #pragma unroll 1
-        for (int tile = rows.keys.first_tile + 1; tile < rows.keys.end_tile; tile++) {
+        for (;;) {
+            if (HALVES)
+                weigh_second_half(scores, weights, out, &softmax, a, &rows, shared, &at->keys);
+            if (++tile >= rows.keys.end_tile)
+                break;
             if (counts_rest(&rows))
                 count_rounded(scores, weights, out, shared, &at->keys);
             const int v_stage = start_both(scores, weights, out, shared, &rows, &at->keys);
@@ -314,7 +353,10 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
             end_values(shared, v_stage);
             weigh_next(scores, weights, a, &rows, &softmax, out);
         }
-        mbarrier_wait(&shared->v_full[at->keys.place], at->keys.parity);
+        if (HALVES)
+            release_queries(shared, rows.w);
+        else
+            mbarrier_wait(&shared->v_full[at->keys.place], at->keys.parity);
         skips = SKIPS && rows.keys.end_tile < rows.w->end_tile;
         if (!skips)
             clear_values(rows.w, shared->v[at->keys.place]);
@@ -337,7 +379,8 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         clear_out(out);
         round_weights(weights, scores);
     }
-    start_values(out, weights, values_at(shared, at->keys.place));
+    start_values(out, weights,
+                 values_at(shared, at->keys.place) + (HALVES ? SECOND_HALF : 0));
     finish_softmax(a, rows.w, &softmax, end);
     if (!LSE_LAST)
         store_lses(a, rows.w, end);

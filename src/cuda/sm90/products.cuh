@@ -59,13 +59,16 @@ static __device__ __forceinline__ unsigned long long values_at(const shared_tile
     return across_descriptor(shared->v[same_in_warp(stage)], KV_TILE);
 }
 
+/* The second half of either. */
+#define SECOND_HALF PANEL_UNITS(STEP_KEYS)
+
 static __device__ __forceinline__ void start_scores(score_sums scores, unsigned long long left,
                                                     unsigned long long right)
 {
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++)
-        WGMMA_SCORES(KV_TILE)
+        WGMMA_SCORES(STEP_KEYS)
         (&scores[0][0][0], left + along_step(step, GROUP_ROWS), right + along_step(step, KV_TILE),
          step > 0);
     wgmma_commit();
@@ -76,7 +79,7 @@ static __device__ __forceinline__ void start_values(out_sums out, weight_steps w
 {
     wgmma_fence();
 #pragma unroll
-    for (int step = 0; step < KV_TILE / 16; step++)
+    for (int step = 0; step < STEP_KEYS / 16; step++)
         WGMMA_VALUES(VALUE_DIM)(&out[0][0][0], weights[step], right + across_step(step), 1);
     wgmma_commit();
 }

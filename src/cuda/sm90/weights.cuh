@@ -8,7 +8,7 @@
 
 typedef float score_sums[ROW_GROUPS][SCORE_TILES][4];
 typedef float out_sums[ROW_GROUPS][OUT_TILES][4];
-typedef unsigned weight_steps[KV_TILE / 16][4];
+typedef unsigned weight_steps[SCORE_TILES / 2][4]; /* of 16 keys */
 
 /* Exponents of the rows that `raise` names are from now on relative to the largest scores so far. What
  * was summed before is to be multiplied by correction; the sums of weights are. */
@@ -38,7 +38,10 @@ static __device__ __forceinline__ void weigh(score_sums scores, softmax_state *s
     exponentiate(scores, softmax, base, scale_log2, 0, TILE_SCORES);
 }
 
-/* Rounded weights of 16 keys, relative to base; sum grows by them. */
+/* 1: a tile's first weights are not added to 0. With 256 dims and limits that took longer. */
+#define SUMS_BEGIN (VALUE_DIM <= 128)
+
+/* Rounded weights of 16 keys, relative to base; sum grows by them, from 0 in step 0. */
 static __device__ __forceinline__ void weigh_step(const score_sums scores, unsigned weights[4],
                                                   const float base[LANE_ROWS],
                                                   float sum[LANE_ROWS], float scale_log2, int step)
@@ -49,7 +52,7 @@ static __device__ __forceinline__ void weigh_step(const score_sums scores, unsig
         const float *pair = &scores[0][step * 2 + i / 2][r * 2];
         const float low = exp2_approx(fmaf(pair[0], scale_log2, -base[r]));
         const float high = exp2_approx(fmaf(pair[1], scale_log2, -base[r]));
-        sum[r] = sum[r] + low + high;
+        sum[r] = SUMS_BEGIN && step == 0 && i < 2 ? low + high : sum[r] + low + high;
         weights[i] = pack_elements(low, high);
     }
 }
@@ -84,7 +87,7 @@ static __device__ __forceinline__ void clear_out(out_sums out)
 static __device__ __forceinline__ void round_weights(weight_steps weights, const score_sums scores)
 {
 #pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
+    for (int i = 0; i < SCORE_TILES * 2; i++) {
         const float *pair = &scores[0][i / 2][i % 2 * 2];
         weights[i / 4][i % 4] = pack_elements(pair[0], pair[1]);
     }
@@ -95,7 +98,7 @@ static __device__ __forceinline__ void subtract_weights(score_sums scores,
                                                         const weight_steps weights)
 {
 #pragma unroll
-    for (int i = 0; i < KV_TILE / 4; i++) {
+    for (int i = 0; i < SCORE_TILES * 2; i++) {
         float *pair = &scores[0][i / 2][i % 2 * 2];
         const unsigned rounded = weights[i / 4][i % 4];
         pair[0] -= element_to_f32((element)(rounded & 0xffffu));
