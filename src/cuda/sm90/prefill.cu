@@ -246,7 +246,7 @@ static __device__ __forceinline__ int start_both(score_sums scores, weight_steps
         mbarrier_wait(&shared->v_full[v_stage], v_parity);
     if (!OPERANDS_EARLY)
         v = values_at(shared, v_stage);
-    start_values(out, weights, HALVES ? v + SECOND_HALF : v);
+    start_values(out, weights, v + LAST_STEP);
     pass_turn();
     return v_stage;
 }
@@ -279,7 +279,7 @@ static __device__ __forceinline__ void weigh_second_half(score_sums scores, weig
 {
     const unsigned long long q = queries_at(shared, rows->queries);
     const int stage = same_in_warp(keys->place);
-    const unsigned long long k = along_descriptor(shared->k[stage]) + SECOND_HALF;
+    const unsigned long long k = along_descriptor(shared->k[stage]) + LAST_STEP;
     const unsigned long long v = across_descriptor(shared->v[stage], KV_TILE);
     wait_for_turn();
     start_scores(scores, q, k);
@@ -379,8 +379,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
         clear_out(out);
         round_weights(weights, scores);
     }
-    start_values(out, weights,
-                 values_at(shared, at->keys.place) + (HALVES ? SECOND_HALF : 0));
+    start_values(out, weights, values_at(shared, at->keys.place) + LAST_STEP);
     finish_softmax(a, rows.w, &softmax, end);
     if (!LSE_LAST)
         store_lses(a, rows.w, end);

@@ -59,8 +59,8 @@ static __device__ __forceinline__ unsigned long long values_at(const shared_tile
     return across_descriptor(shared->v[same_in_warp(stage)], KV_TILE);
 }
 
-/* The second half of either. */
-#define SECOND_HALF PANEL_UNITS(STEP_KEYS)
+/* From the first of either to those of a tile's last product. */
+#define LAST_STEP PANEL_UNITS(KV_TILE - STEP_KEYS)
 
 static __device__ __forceinline__ void start_scores(score_sums scores, unsigned long long left,
                                                     unsigned long long right)
