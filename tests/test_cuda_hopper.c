@@ -108,96 +108,94 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     fc_context_destroy(context);
 }
 
+/* kernel: NULL for the one that is chosen. */
+static void assert_kernel_runs(const char *kernel, const char *variant, const fc_attention *p,
+                               fc_buffers b)
+{
+    fc_context *context;
+    open_hopper(&context, kernel);
+    assert_launches(context, p, &b, variant);
+    fc_context_destroy(context);
+}
+
 /* 58 multiprocessors: 64 tiles of 128 rows need two rounds, 128 tiles of 64 rows one, four to each
  * multiprocessor. */
 static void test_many_short_sequences_share_multiprocessors(void **state)
 {
     (void)state;
-    fc_context *context;
     fc_attention p = mission();
     const fc_buffers b = somewhere();
-    open_hopper(&context, NULL);
     p.batch = 8;
     p.q_length = p.kv_length = 128;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_all_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
     p.causal = 1; /* the first rows see few keys */
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_f16", &p, b);
     p.causal = 0;
     p.batch = 15; /* 240 tiles of 64 rows: two rounds */
-    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
+    assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
     p.batch = 8;
     p.batch_invariant = 1;
-    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
-    fc_context_destroy(context);
+    assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
 }
 
 /* 58 multiprocessors: 112 tiles of 64 rows are one round with two blocks on each, 128 are not. */
 static void test_two_blocks_share_a_multiprocessor(void **state)
 {
     (void)state;
-    fc_context *context;
     fc_attention p = mission();
     const fc_buffers b = somewhere();
-    open_hopper(&context, NULL);
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16"); /* 64 tiles */
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b); /* 64 tiles */
     p.batch = 7;
     p.q_length = p.kv_length = 128;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_one_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_f16", &p, b);
     p.causal = 1;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.kv_length = 768;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.causal = 0;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b);
     p.kv_length = 769;
-    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
+    assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
     p.batch = 4; /* 96 tiles, where prefill has 64: two rounds */
     p.q_length = 192;
     p.kv_length = 256;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_all_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b);
     p.kv_length = 192;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_all_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
     p.batch_invariant = 1;
-    assert_launches(context, &p, &b, "sm90_prefill_d64_f16");
-    fc_context_destroy(context);
+    assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
 }
 
 /* 58 multiprocessors: 96 tiles of 128 rows are more than one and a half rounds, 72 are not. */
 static void test_more_causal_keys_share_multiprocessors_than_fill_a_round(void **state)
 {
     (void)state;
-    fc_context *context;
     fc_attention p = mission();
     const fc_buffers b = somewhere();
-    open_hopper(&context, NULL);
     p.causal = 1;
     p.batch = 4;
     p.q_length = p.kv_length = 300;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_four_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_f16", &p, b);
     p.batch = 3;
-    assert_launches(context, &p, &b, "sm90_prefill_d64_tall_limits_f16");
-    fc_context_destroy(context);
+    assert_kernel_runs(NULL, "sm90_prefill_d64_tall_limits_f16", &p, b);
 }
 
 /* 58 multiprocessors: 112 rows of 8 heads are 56 blocks of 16 rows, 128 are 64. */
 static void test_few_keys_are_left_to_sm80(void **state)
 {
     (void)state;
-    fc_context *context;
     fc_attention p = mission();
     const fc_buffers b = somewhere();
-    open_hopper(&context, NULL);
     p.q_length = 112;
     p.kv_length = 128;
-    assert_launches(context, &p, &b, "sm80_latency_d64_k128_all_f16");
+    assert_kernel_runs(NULL, "sm80_latency_d64_k128_all_f16", &p, b);
     p.dependent_launch = 1;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_pair_f16", &p, b);
     p.dependent_launch = 0;
     p.kv_length = 129;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_pair_f16", &p, b);
     p.q_length = p.kv_length = 128;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
-    fc_context_destroy(context);
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_pair_f16", &p, b);
 }
 
 /* The same blocks; with limits and 64 dims however many. */
@@ -205,28 +203,25 @@ static void test_few_keys_of_a_window_or_length_are_left_to_sm80(void **state)
 {
     (void)state;
     static const int32_t lengths[1];
-    fc_context *context;
     fc_attention p = mission();
     fc_buffers b = somewhere();
-    open_hopper(&context, NULL);
     p.q_length = 128;
     p.kv_length = 256;
     p.has_window = 1;
     p.window_left = p.window_right = 64;
-    assert_launches(context, &p, &b, "sm80_latency_d64_k256_f16");
+    assert_kernel_runs(NULL, "sm80_latency_d64_k256_f16", &p, b);
     p.head_dim = 72;
-    assert_launches(context, &p, &b, "sm90_latency_d128_k128_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d128_k128_f16", &p, b);
     p = mission();
     p.has_kv_lengths = 1;
     b.kv_lengths = lengths;
     p.kv_length = 256;
     p.q_length = 128;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_f16", &p, b);
     p.q_length = 112;
-    assert_launches(context, &p, &b, "sm80_latency_d64_f16");
+    assert_kernel_runs(NULL, "sm80_latency_d64_f16", &p, b);
     p.kv_length = 384;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k128_f16");
-    fc_context_destroy(context);
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_f16", &p, b);
 }
 
 static void test_dependent_launch_is_asked_for(void **state)
@@ -254,16 +249,6 @@ static void assert_refuses(const char *kernel, const fc_attention *p, const char
     open_hopper(&context, kernel);
     assert_int_equal(fc_plan_create(context, p, &plan), FC_ERROR_UNSUPPORTED);
     assert_says(sentence);
-    fc_context_destroy(context);
-}
-
-/* kernel: NULL for the one that is chosen. */
-static void assert_kernel_runs(const char *kernel, const char *variant, const fc_attention *p,
-                               fc_buffers b)
-{
-    fc_context *context;
-    open_hopper(&context, kernel);
-    assert_launches(context, p, &b, variant);
     fc_context_destroy(context);
 }
 

@@ -278,7 +278,7 @@ static __device__ __forceinline__ void weigh_second_half(score_sums scores, weig
                                                          const position *keys)
 {
     const unsigned long long q = queries_at(shared, rows->queries);
-    const int stage = same_in_warp(keys->place);
+    const int stage = same_in_warp(keys->place); /* once, for both */
     const unsigned long long k = along_descriptor(shared->k[stage]) + LAST_STEP;
     const unsigned long long v = across_descriptor(shared->v[stage], KV_TILE);
     wait_for_turn();
