@@ -119,6 +119,20 @@ static void add_rows_in_tiles(void)
     add_rows("causal", 67, 140, 140, 16);
 }
 
+/* Short sequences, as many as make a kernel put four blocks on a multiprocessor: on the emulator's few,
+ * or on a GPU's many. */
+static void add_short_sequences(void)
+{
+    add_rows("smaller_values", 4, 120, 128, 64);
+    add_rows("bf16", 4, 128, 90, 64);
+    add_rows("smaller_values", 4, 128, 200, 64);
+    add_rows("causal", 4, 128, 128, 64);
+    add_rows("causal_top_left", 4, 128, 200, 64);
+    add_rows("smaller_values", 134, 70, 100, 16);
+    add_rows("bf16", 134, 70, 128, 16);
+    add_rows("causal", 134, 70, 128, 16);
+}
+
 /* Keys that two blocks share, on whatever GPU: with batch_invariant that is not up to how busy it
  * is. Some end in the middle of a block's part; of 130 the first rows of a causal tile see few, the
  * last ones more than a piece of 64. */
@@ -186,6 +200,7 @@ static void make_list(void)
     add_pairs();
     add_features_in_tiles();
     add_rows_in_tiles();
+    add_short_sequences();
     add_shared_keys();
     fc_context_destroy(list.context);
     list.context = NULL;

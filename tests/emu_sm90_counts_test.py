@@ -49,21 +49,26 @@ def prefill(shape):
 
 
 def latency(shape):
-    """A warpgroup of 64 rows that takes its keys in boxes of 64; a correction of each of a row's four
-    lanes in every tile of them, but where one tile is all that there is. Tiles of 256 keys where those
-    leave no half of the last one empty, and no multiprocessor has two blocks."""
+    """A warpgroup of 64 rows that takes its keys in boxes of 128 where all rows see them, but for tiles
+    of 128 that fill no multiprocessor, else of 64; a correction of each of a row's four lanes in every
+    tile of keys, but where one tile is all that there is. Tiles of 256 keys where those leave no half of
+    the last one empty, and no multiprocessor has two blocks; of 64 where it has four and needs more than
+    one."""
     rows, panels = 64, shape.dim // PANEL_DIMS
     all_keys = shape.dim == 64 and not shape.causal and shape.keys > 64
-    has_large_tiles = all_keys and up(shape.keys, 128) % 2 == 0 and \
-        shape.heads * up(shape.rows, rows) <= MULTIPROCESSORS
-    tile_keys = 64 if shape.keys <= 64 else 256 if has_large_tiles else 128
-    corrections = 0 if all_keys and shape.keys <= 128 else 4
+    blocks = shape.heads * up(shape.rows, rows)
+    crowded = shape.dim == 64 and blocks > 2 * MULTIPROCESSORS
+    one_tile = all_keys and shape.keys <= 128
+    has_large_tiles = all_keys and up(shape.keys, 128) % 2 == 0 and blocks <= MULTIPROCESSORS
+    tile_keys = 64 if shape.keys <= 64 or crowded and not one_tile else 256 if has_large_tiles else 128
+    box_keys = 128 if all_keys and tile_keys > 64 and crowded == one_tile else 64
+    corrections = 0 if one_tile else 4
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
         tiles, _ = expected.add_tiles(shape, rows, tile_keys, first_row)
         expected.exp2 += tiles * rows * corrections
         block_rows = min(rows, shape.rows - first_row)
-        expected.bulk_copies += (1 + 2 * tiles * tile_keys // 64) * panels
+        expected.bulk_copies += (1 + 2 * tiles * tile_keys // box_keys) * panels
         expected.global_write_sectors += block_rows * shape.row_sectors() + up(block_rows, LSE_ROWS)
     return of_heads(expected, shape.heads)
 
@@ -77,6 +82,11 @@ SHAPES = [
     Shape(heads=1, rows=144, keys=64, dim=128),
     Shape(heads=1, rows=144, keys=256, dim=128),
     Shape(heads=1, rows=256, keys=256, dim=128, causal=True),
+]
+CROWDS = [
+    Shape(heads=4, rows=128, keys=128, dim=64),
+    Shape(heads=4, rows=128, keys=200, dim=64),
+    Shape(heads=4, rows=128, keys=128, dim=64, causal=True),
 ]
 PREFILL_SHAPES = [
     Shape(heads=3, rows=512, keys=256, dim=64),
@@ -92,7 +102,7 @@ class Sm90CountsTest(unittest.TestCase):
         expect(self, "sm90_prefill", prefill, SHAPES + PREFILL_SHAPES)
 
     def test_latency_does_what_its_tiles_need(self):
-        expect(self, "sm90_latency", latency, SHAPES)
+        expect(self, "sm90_latency", latency, SHAPES + CROWDS)
 
 
 if __name__ == "__main__":

@@ -127,10 +127,17 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     const fc_buffers b = somewhere();
     p.batch = 8;
     p.q_length = p.kv_length = 128;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_all_f16", &p, b);
+    p.kv_length = 129;
     assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
-    p.causal = 1; /* the first rows see few keys */
+    p.kv_length = 128;
+    p.causal = 1;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_causal_f16", &p, b);
+    p.has_window = 1;
+    p.window_left = 100;
     assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_f16", &p, b);
-    p.causal = 0;
+    p.has_window = p.causal = 0;
+    p.window_left = 0;
     p.batch = 15; /* 240 tiles of 64 rows: two rounds */
     assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
     p.batch = 8;
@@ -175,7 +182,7 @@ static void test_more_causal_keys_share_multiprocessors_than_fill_a_round(void *
     p.causal = 1;
     p.batch = 4;
     p.q_length = p.kv_length = 300;
-    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_f16", &p, b);
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_causal_f16", &p, b);
     p.batch = 3;
     assert_kernel_runs(NULL, "sm90_prefill_d64_tall_limits_f16", &p, b);
 }

@@ -65,13 +65,14 @@ static __device__ __forceinline__ void make_first_barriers(shared_tiles *shared)
     fence_mbarriers();
 }
 
-static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared)
+static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared, int pair)
 {
     for (int i = 0; i < STAGES * PIECES; i++)
         mbarrier_init(&shared->v_full[0][i], 1);
     for (int stage = 0; stage < STAGES && !ONE_TILE; stage++)
         mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
-    make_exchange_barriers(&shared->other);
+    if (pair)
+        make_exchange_barriers(&shared->other);
     fence_mbarriers();
 }
 

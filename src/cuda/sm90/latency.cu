@@ -49,6 +49,12 @@
 #define ONE_TILE 0
 #endif
 
+/* 1: a warp of its own fetches. Without it four blocks of a multiprocessor have 128 registers a thread in
+ * place of 96. */
+#ifndef FETCH_WARP
+#define FETCH_WARP 1
+#endif
+
 /* 1: for rows that see all keys, at least FEW_KEYS, with no sink, and no lengths in memory. */
 #ifndef ALL_KEYS
 #define ALL_KEYS 0
@@ -68,9 +74,9 @@
 
 #define HEADS_SHARE_TILES 0
 #define LENGTHS_IN_MEMORY (!DENSE)
-#define THREADS 160 /* a warpgroup and the warp that fetches */
 #define CONSUMER_THREADS 128
 #define QUERY_TILE 64
+#define THREADS (CONSUMER_THREADS + (FETCH_WARP ? WARP_LANES : 0))
 #define SCORE_TILES (KV_TILE / 8)
 #define PIECES (KV_TILE / PIECE)
 #define PIECE_TILES (PIECE / 8)
@@ -87,6 +93,7 @@
 static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
               "whole pieces, of whole groups of keys");
 static_assert(!FEATURES || CLEARS, "features come with pages");
+static_assert(FETCH_WARP || (ONE_TILE && ALL_KEYS), "a warp that computes fetches one tile at most");
 
 /* The keys that it takes at a time from its tensor maps are a piece. */
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_tiles)};
@@ -377,42 +384,54 @@ static __device__ __forceinline__ void end_rows(const attention_args *args, cons
  * multiprocessor. */
 #define NEXT_IS_EARLY (KV_TILE == 256)
 
-/* Of a pair, each block finishes the half of its rank; a block alone, whose sums count for `mine`,
- * both. What can be done before the other's half is there, is. */
-static __device__ __forceinline__ void finish(const attention_args *args, const block_work *w,
-                                              shared_tiles *shared, int warp_row,
-                                              const out_sums out, softmax_state *softmax,
-                                              const row_places *places, float mine[LANE_ROWS])
+static __device__ __forceinline__ void scale_half(half_sums sums, const out_sums out, int half,
+                                                  const float factor[LANE_ROWS])
 {
-    float theirs[LANE_ROWS] = {};
-    if (w->pair) {
-        float factor[LANE_ROWS];
-        send_half(out, w->rank, &shared->other);
-        if (NEXT_IS_EARLY)
-            let_next_kernel_start();
-        mbarrier_wait(&shared->other.state_there, 0);
-        merge_softmax(softmax, mine, theirs, &shared->other);
-        end_rows(args, w, warp_row, softmax, places, factor);
+    take_half(sums, out, half);
 #pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++) {
-            mine[r] *= factor[r];
-            theirs[r] *= factor[r];
-        }
-    }
-    if (!NEXT_IS_EARLY || !w->pair)
+    for (int i = 0; i < OUT_TILES * 2; i++)
+        sums[i / 4][i % 4] = float_now(sums[i / 4][i % 4] * factor[i % 4 / 2]);
+}
+
+/* Each block of a pair finishes the half of its rank. What can be done before the other's is there,
+ * is. */
+static __device__ __forceinline__ void finish_pair(const attention_args *args, const block_work *w,
+                                                   shared_tiles *shared, int warp_row,
+                                                   const out_sums out, softmax_state *softmax,
+                                                   const row_places *places)
+{
+    float mine[LANE_ROWS], theirs[LANE_ROWS], factor[LANE_ROWS];
+    send_half(out, w->rank, &shared->other);
+    if (NEXT_IS_EARLY)
         let_next_kernel_start();
-    const int end_half = w->pair ? w->rank + 1 : 2;
-#pragma unroll 1 /* one copy of the code, which is fetched once */
-    for (int half = w->rank; half < end_half; half++) {
-        half_sums sums;
-        take_half(sums, out, half);
+    mbarrier_wait(&shared->other.state_there, 0);
+    merge_softmax(softmax, mine, theirs, &shared->other);
+    end_rows(args, w, warp_row, softmax, places, factor);
 #pragma unroll
-        for (int i = 0; i < OUT_TILES * 2; i++)
-            sums[i / 4][i % 4] = float_now(sums[i / 4][i % 4] * mine[i % 4 / 2]);
-        if (w->pair) {
-            mbarrier_wait(&shared->other.half_there, 0);
-            add_received(sums, theirs, &shared->other);
-        }
+    for (int r = 0; r < LANE_ROWS; r++) {
+        mine[r] *= factor[r];
+        theirs[r] *= factor[r];
+    }
+    if (!NEXT_IS_EARLY)
+        let_next_kernel_start();
+    half_sums sums;
+    scale_half(sums, out, w->rank, mine);
+    mbarrier_wait(&shared->other.half_there, 0);
+    add_received(sums, theirs, &shared->other);
+    store_half(args, &w->share, warp_row, sums, w->rank * VALUE_DIM / 2, places);
+}
+
+/* A block alone finishes both. */
+static __device__ __forceinline__ void finish_alone(const attention_args *args, const block_work *w,
+                                                    int warp_row, const out_sums out,
+                                                    const row_places *places,
+                                                    const float factor[LANE_ROWS])
+{
+    let_next_kernel_start();
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        half_sums sums;
+        scale_half(sums, out, half, factor);
         store_half(args, &w->share, warp_row, sums, half * VALUE_DIM / 2, places);
     }
 }
@@ -425,9 +444,11 @@ static __device__ __forceinline__ int reads_lengths(const attention_args *args)
     return LENGTHS_IN_MEMORY && (args->cu_q || args->cu_kv || args->kv_lengths);
 }
 
-static __device__ __forceinline__ void consume(const attention_args *args, const block_work *w,
+static __device__ __forceinline__ void consume(const sm90_args *all, const block_work *w,
                                                shared_tiles *shared)
 {
+    const attention_args *args = &all->attention;
+    __syncwarp(); /* the compiler knows then that lanes are together, and what they share is kept once */
     const int warp_row = w->block_row + warp_id() * WARP_ROWS;
     const int count_rest = !ALL_KEYS && see_few_keys(args, &w->limits);
     row_places places;
@@ -440,6 +461,8 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         cluster_wait(); /* until the other block's mbarriers are there too: here it costs nothing */
     if (w->tiles > 0)
         mbarrier_wait(&shared->q_full, 0);
+    if (!FETCH_WARP && thread_id() == 0)
+        fetch_rest(all, shared, w); /* now: before, the keys of other blocks would wait for it */
 #pragma unroll 1
     for (int i = 0; i < w->tiles; i++) {
         add_tile(args, w, shared, i, warp_row, out, &softmax, count_rest);
@@ -458,14 +481,17 @@ static __device__ __forceinline__ void consume(const attention_args *args, const
         end_rows(args, w, warp_row, &softmax, &places, factor);
     if (ONE_TILE)
         wgmma_wait(0);
-    finish(args, w, shared, warp_row, out, &softmax, &places, factor);
+    if (w->pair)
+        finish_pair(args, w, shared, warp_row, out, &softmax, &places);
+    else
+        finish_alone(args, w, warp_row, out, &places, factor);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     KERNEL_NAME(const __grid_constant__ sm90_args args)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
-    const int fetches = warp_id() == CONSUMER_THREADS / WARP_LANES;
+    const int fetches = warp_id() == (FETCH_WARP ? CONSUMER_THREADS / WARP_LANES : 0);
     if (fetches && lane_id() == 0)
         make_first_barriers(shared);
     if (reads_lengths(&args.attention))
@@ -474,13 +500,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     if (fetches && lane_id() == 0) {
         wait_for_previous_kernel(); /* the others at the barrier, for this thread */
         fetch_first(&args, shared, &w);
-        make_other_barriers(shared);
+        make_other_barriers(shared, w.pair);
     }
     __syncthreads();
     if (w.pair)
         cluster_arrive_relaxed();
-    if (!fetches)
-        consume(&args.attention, &w, shared);
+    if (!FETCH_WARP || !fetches)
+        consume(&args, &w, shared);
     else if (lane_id() == 0)
         fetch_rest(&args, shared, &w);
 }

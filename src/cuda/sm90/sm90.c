@@ -242,11 +242,19 @@ static const char *unshared_variant(const fc_context *context, const fc_attentio
     return doubles(context, p) || waste_half(p, 256) ? "k128_two_all" : "k256_all";
 }
 
+/* Blocks of which four share a multiprocessor. */
+static const char *crowd_variant(const fc_attention *p)
+{
+    if (sees_all(p))
+        return p->kv_length <= 128 ? "k128_four_all" : "k64_four_all";
+    return sees_first(p) ? "k64_four_causal" : "k64_four";
+}
+
 /* Few keys a block take small tiles. */
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
     if (crowds(context, p) && (!doubles(context, p) || waste_half(p, 128)))
-        return sees_all(p) ? "k64_four_all" : "k64_four";
+        return crowd_variant(p);
     const bool splits = splits_keys(context, p);
     if (shares_tiles(p, splits))
         return pair_variant(p);
