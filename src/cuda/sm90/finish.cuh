@@ -105,16 +105,17 @@ static __device__ __forceinline__ void store(const sm90_args *args, const work *
     const sequence_share *share = &w->share;
     const int warp_row = warp_row_of(w);
     const float factor[LANE_ROWS] = {end[0].factor, end[1].factor};
-    if (is_boxed(args, share, warp_row) && are_finite(out[0], OUT_TILES)) {
+    if (is_boxed(args, share, warp_row))
         store_boxes(args, share, staged, warp_row, out, factor);
-        return;
-    }
-    if (!FEATURES || a->more.vector_stores)
+    else if (!FEATURES || a->more.vector_stores)
         store_rows(a, share, warp_row, out, factor);
     else
         store_rows_by_element(a, share, warp_row, 0, out[0], OUT_TILES, factor);
-    if (!are_finite(out[0], OUT_TILES))
-        compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
+    if (are_finite(out[0], OUT_TILES))
+        return;
+    bulk_wait(0); /* until the boxes are in memory, where some rows are written again */
+    __syncwarp();
+    compute_again(a, share, warp_row, out[0], OUT_TILES, 0);
 }
 
 #endif

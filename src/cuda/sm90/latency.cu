@@ -68,8 +68,8 @@
 #define DENSE (ALL_KEYS || FIRST_KEYS)
 /* Whether values behind the end of a sequence become 0, which takes registers. */
 #define CLEARS (!DENSE && RESIDENT_BLOCKS == 1)
-#if DENSE
-#define AGAIN_INLINE __forceinline__ /* a call, never made, takes a tenth longer */
+#if !FEATURES
+#define AGAIN_INLINE __forceinline__ /* a call, never made, takes up to a tenth longer */
 #endif
 
 #define HEADS_SHARE_TILES 0

@@ -76,6 +76,10 @@
 #define PRODUCER_REGISTERS (CONSUMERS == 2 ? 40 : 32)
 #define CONSUMER_REGISTERS (CONSUMERS == 2 ? 232 : CONSUMERS == 3 ? 160 : 112)
 
+#if !FEATURES && (CONSUMERS == 2 || ALL_KEYS) /* the others have no registers for it */
+#define AGAIN_INLINE __forceinline__            /* a call, never made, takes 1 to 3 % longer */
+#endif
+
 #include "ptx_launch.cuh"
 #include "sm80/features.cuh"
 #include "sm90/panel.cuh"
