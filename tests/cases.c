@@ -119,8 +119,8 @@ static void add_rows_in_tiles(void)
     add_rows("causal", 67, 140, 140, 16);
 }
 
-/* Short sequences, as many as make a kernel put four blocks on a multiprocessor: on the emulator's few,
- * or on a GPU's many. */
+/* Short sequences, as many as make a kernel put four blocks on a multiprocessor: on the emulator's
+ * few, or on a GPU's many. */
 static void add_short_sequences(void)
 {
     add_rows("smaller_values", 4, 120, 128, 64);
