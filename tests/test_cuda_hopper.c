@@ -157,11 +157,11 @@ static void test_two_blocks_share_a_multiprocessor(void **state)
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_f16", &p, b);
     p.causal = 1;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
-    p.kv_length = 768;
+    p.kv_length = 1024;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.causal = 0;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b);
-    p.kv_length = 769;
+    p.kv_length = 1025;
     assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
     p.batch = 4; /* 96 tiles, where prefill has 64: two rounds */
     p.q_length = 192;

@@ -18,8 +18,8 @@ enum {
     DENSE_KEYS_128 = 256, /* of dense problems with more than 64 dims */
     CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
-    MOST_DOUBLED_KEYS = 768, /* from 1024 on prefill.cu is done as early */
-    FEW_KEYS = 64,           /* features.cuh */
+    MOST_DOUBLED_KEYS = 1024, /* with twice as many prefill.cu is done as early */
+    FEW_KEYS = 64,            /* features.cuh */
 };
 
 typedef struct sm90_plan {
