@@ -49,11 +49,11 @@ def prefill(shape):
 
 
 def latency(shape):
-    """A warpgroup of 64 rows that takes its keys in boxes of 128 where all rows see them, but for tiles
-    of 128 that fill no multiprocessor, else of 64; a correction of each of a row's four lanes in every
-    tile of keys, but where one tile is all that there is. Tiles of 256 keys where those leave no half of
-    the last one empty, and no multiprocessor has two blocks; of 64 where it has four and needs more than
-    one."""
+    """A warpgroup of 64 rows. Tiles of 128 keys; of 256 where those leave no half of the last one empty,
+    and no multiprocessor has two blocks; of 64 where it has more than two, unless one tile is all that
+    there is. They come in boxes of 64, or of 128 where all rows see them, but for one tile in blocks that
+    are no more than two on a multiprocessor. A correction of each of a row's four lanes in every tile, but
+    where there is one."""
     rows, panels = 64, shape.dim // PANEL_DIMS
     all_keys = shape.dim == 64 and not shape.causal and shape.keys > 64
     blocks = shape.heads * up(shape.rows, rows)
@@ -61,7 +61,8 @@ def latency(shape):
     one_tile = all_keys and shape.keys <= 128
     has_large_tiles = all_keys and up(shape.keys, 128) % 2 == 0 and blocks <= MULTIPROCESSORS
     tile_keys = 64 if shape.keys <= 64 or crowded and not one_tile else 256 if has_large_tiles else 128
-    box_keys = 128 if all_keys and tile_keys > 64 and crowded == one_tile else 64
+    has_small_boxes = not all_keys or tile_keys == 64 or (one_tile and not crowded)
+    box_keys = 64 if has_small_boxes else 128
     corrections = 0 if one_tile else 4
     expected = Expected()
     for first_row in range(0, shape.rows, rows):

@@ -11,7 +11,7 @@
 
 #define LANE_DIMS (VALUE_DIM / WARP_LANES)
 
-/* Mostly it is called: in place it would push what is near it apart. */
+/* Called, unless a kernel says that in place it takes less time: it wants registers there. */
 #ifndef AGAIN_INLINE
 #define AGAIN_INLINE __noinline__
 #endif
