@@ -76,8 +76,8 @@ typedef struct attention_args {
     int top_left;                  /* 1: row i stands at key i */
     int window_left, window_right; /* -1: no limit */
     fast_divisor heads_per_kv;     /* query heads that share a KV head */
-    float scale;
-    int first_batch; /* of this launch */
+    float scale_log2;              /* of scores, for exponentials to base 2 */
+    int first_batch;               /* of this launch */
     int head_dim;
     int value_dim;
 

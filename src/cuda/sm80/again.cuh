@@ -11,6 +11,12 @@
 
 #define LANE_DIMS (VALUE_DIM / WARP_LANES)
 
+/* 1: a hidden key that is infinite or NaN has reached the sums of weights as well, so that rows' LSEs
+ * are stored again with their first columns. */
+#ifndef AGAIN_LSE
+#define AGAIN_LSE 0
+#endif
+
 /* Called, unless a kernel says that in place it takes less time: it wants registers there. */
 #ifndef AGAIN_INLINE
 #define AGAIN_INLINE __noinline__
@@ -49,7 +55,7 @@ static __device__ __forceinline__ float score_again(const attention_args *args,
 #if FEATURES
     return shape_score(args, share, packed_row, key, sum);
 #else
-    return sum * (args->scale * LOG2_E);
+    return sum * args->scale_log2;
 #endif
 }
 
@@ -96,6 +102,8 @@ static __device__ AGAIN_INLINE void compute_row_again(const attention_args *args
         }
     }
     const row_end ended = finish_row(args, largest, sum, head_of(args, share, packed_row), 1);
+    if (AGAIN_LSE && first_column == 0 && lane_id() == 0)
+        store_lse(args, share, packed_row, ended);
     const long long index = q_index(args, share, STRIDES(args, out), packed_row);
 #pragma unroll
     for (int i = 0; i < LANE_DIMS; i++) {

@@ -74,7 +74,7 @@ typedef struct score_cap {
 
 static __device__ __forceinline__ score_cap find_cap(const attention_args *args)
 {
-    const score_cap cap = {2.0f * LOG2_E * args->scale * reciprocal_approx(args->more.softcap),
+    const score_cap cap = {2.0f * args->scale_log2 * reciprocal_approx(args->more.softcap),
                            args->more.softcap * LOG2_E};
     return cap;
 }
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void cap_scores(float scores[ROW_GROUPS][SCORE
     else
 #pragma unroll
         for (int i = 0; i < TILE_SCORES; i++)
-            *tile_score(scores, i) *= args->scale * LOG2_E;
+            *tile_score(scores, i) *= args->scale_log2;
 }
 
 /* What ALiBi takes from a score in base 2 for each key of distance. */
@@ -221,7 +221,7 @@ static __device__ __forceinline__ float shape_score(const attention_args *args,
     const int row = row_of(args, packed_row), head = head_of(args, share, packed_row);
     const broadcast_strides *bias = &args->more.bias_strides, *mask = &args->more.mask_strides;
     score = args->more.softcap > 0.0f ? cap_score(find_cap(args), score)
-                                      : score * (args->scale * LOG2_E);
+                                      : score * args->scale_log2;
     if (args->more.alibi)
         score -= alibi_slope(args, share, head) * fabsf((float)(row + share->shift - key));
     if (args->more.bias)

@@ -224,7 +224,7 @@ static __device__ __forceinline__ void score_round(const attention_args *args,
     for (int slot = 0; slot <= SLOTS_OF_A_ROUND; slot++) {
         if (slot < SLOTS_OF_A_ROUND)
             score_slot(scores, query, queries_of_warp(shared),
-                       next_part(args, share, stream, slot), slot, args->scale);
+                       next_part(args, share, stream, slot), slot, args->scale_log2);
         if (slot > 0)
             find_largest(scores, (slot - 1) * SLOT_TILES, SLOT_TILES, slot == 1, largest);
     }
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const int first_key =
         (ONE_ROUND ? 0 : max(limits.first / WARP_KEYS * WARP_KEYS, split_key)) +
         team_id() * WARP_KEYS;
-    const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale) * LOG2_E;
+    const float scale_log2 = FEATURES ? 1.0f : fabsf(args.scale_log2);
     key_stream stream;
     stream.k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0);
     stream.v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0);
@@ -349,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     __syncthreads();
 #pragma unroll
     for (int step = 0; step < HELD_STEPS; step++)
-        load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale);
+        load_signed_query_step(query[step], queries_of_warp(shared), step, args.scale_log2);
 
     /* A team without keys meets as often as the others: racecheck loses count of barriers else. */
     if (ROUND_HIDES && first_key >= stream.end_key)

@@ -332,7 +332,7 @@ static __device__ __forceinline__ void await_queries(const warp_rows *rows,
 {
     cp_async_wait(STAGES - 1);
     __syncthreads();
-    if (!FEATURES && !ALL_KEYS && rows->args->scale < 0.0f) {
+    if (!FEATURES && !ALL_KEYS && rows->args->scale_log2 < 0.0f) {
         flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
         __syncwarp();
     }
@@ -531,7 +531,7 @@ static __device__ __forceinline__ unsigned attend_rows(const attention_args *arg
     rows.share = &share;
     rows.first_row = warp_row;
     rows.q = shared->q + warp_id() * WARP_ROWS * HEAD_DIM;
-    rows.scale_log2 = FEATURES ? 1.0f : fabsf(args->scale) * LOG2_E;
+    rows.scale_log2 = FEATURES ? 1.0f : fabsf(args->scale_log2);
     float out[ROW_GROUPS][OUT_TILES][4] = {};
     softmax_state softmax;
     forget(&softmax);

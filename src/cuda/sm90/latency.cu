@@ -66,6 +66,9 @@
 #endif
 
 #define DENSE (ALL_KEYS || FIRST_KEYS)
+/* 1: sums of scores begin with what hides keys. In a loop products would then wait for each other. */
+#define HIDES_FIRST (FIRST_KEYS && ONE_TILE)
+#define AGAIN_LSE HIDES_FIRST
 /* Whether values behind the end of a sequence become 0, which takes registers. */
 #define CLEARS (!DENSE && RESIDENT_BLOCKS == 1)
 #if !FEATURES
@@ -100,18 +103,53 @@ KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_t
 
 /* 2. Steps, in calling order. */
 
-static __device__ __forceinline__ void start_scores(score_sums scores, shared_tiles *shared,
-                                                    int stage, int parity, int piece)
+/* The keys of a tile that rows see, from the lane's first one on: row r those before end[r], all rows
+ * of the block those before all. */
+typedef struct tile_ends {
+    int end[LANE_ROWS];
+    int all;
+} tile_ends;
+
+/* Whether some row does not see some key of a piece. */
+static __device__ __forceinline__ int is_cut(const tile_ends *ends, int piece)
+{
+    return ends->all < (piece + 1) * PIECE;
+}
+
+static __device__ __forceinline__ void hide_ends(score_sums scores, const tile_ends *ends, int piece)
+{
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++)
+        hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, ends->end[r]);
+}
+
+/* Sums of a piece that is cut begin with -inf for keys that a row does not see: found while they are
+ * still to come, that takes no time. */
+static __device__ __forceinline__ void begin_with_ends(score_sums scores, const tile_ends *ends,
+                                                       int piece)
+{
+#pragma unroll
+    for (int i = 0; i < PIECE_TILES * 4; i++)
+        scores[0][piece * PIECE_TILES + i / 4][i % 4] = 0.0f;
+    hide_ends(scores, ends, piece);
+}
+
+static __device__ __forceinline__ void start_scores(score_sums scores, const tile_ends *ends,
+                                                    shared_tiles *shared, int stage, int parity,
+                                                    int piece)
 {
     const unsigned long long left = along_descriptor(shared->q);
     const unsigned long long right = along_descriptor(shared->k[stage][piece]);
+    const int cut = HIDES_FIRST && is_cut(ends, piece);
+    if (cut)
+        begin_with_ends(scores, ends, piece);
     mbarrier_wait(&shared->k_full[stage][piece], parity);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++)
         WGMMA_SCORES(PIECE)
         (&scores[0][piece * PIECE_TILES][0], left + along_step(step, QUERY_TILE),
-         right + along_step(step, PIECE), step > 0);
+         right + along_step(step, PIECE), cut || step > 0);
     wgmma_commit();
 }
 
@@ -123,25 +161,10 @@ static __device__ __forceinline__ void raise_largest(float largest[LANE_ROWS],
         largest[r] = lane_maximum(scores, r, piece * PIECE_TILES, PIECE_TILES, largest[r]);
 }
 
-/* The keys of a tile that rows see, from the lane's first one on: row r those before end[r], all rows
- * of the block those before all. */
-typedef struct tile_ends {
-    int end[LANE_ROWS];
-    int all;
-} tile_ends;
-
-static __device__ __forceinline__ void hide_ends(score_sums scores, const tile_ends *ends, int piece)
-{
-    if (ends->all < (piece + 1) * PIECE)
-#pragma unroll
-        for (int r = 0; r < LANE_ROWS; r++)
-            hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, ends->end[r]);
-}
-
 static __device__ __forceinline__ void look_through(score_sums scores, float largest[LANE_ROWS],
                                                     const tile_ends *ends, int piece)
 {
-    if (FIRST_KEYS)
+    if (FIRST_KEYS && !HIDES_FIRST && is_cut(ends, piece))
         hide_ends(scores, ends, piece);
     raise_largest(largest, scores, piece);
 }
@@ -155,7 +178,7 @@ static __device__ __forceinline__ void compute_scores(score_sums scores, float l
     largest[0] = largest[1] = negative_infinity();
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece++) {
-        start_scores(scores, shared, stage, parity, piece);
+        start_scores(scores, ends, shared, stage, parity, piece);
         if (piece > 0) {
             wgmma_wait(1);
             look_through(scores, largest, ends, piece - 1);
@@ -245,8 +268,10 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, const att
 {
     if (ALL_KEYS)
 #pragma unroll
-        for (int piece = 0; piece < PIECES; piece++)
-            hide_ends(scores, ends, piece);
+        for (int piece = 0; piece < PIECES; piece++) {
+            if (is_cut(ends, piece))
+                hide_ends(scores, ends, piece);
+        }
     else
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
 }
@@ -271,12 +296,11 @@ static __device__ __forceinline__ void clear_values(const attention_args *args,
 /* One tile of keys. Where it is the only one, its last products are not waited for. */
 static __device__ __forceinline__ void add_tile(const attention_args *args, const block_work *w,
                                                 shared_tiles *shared, int i, int warp_row,
-                                                out_sums out, softmax_state *softmax,
-                                                int count_rest)
+                                                float scale_log2, out_sums out,
+                                                softmax_state *softmax, int count_rest)
 {
     const int stage = i % STAGES, parity = i / STAGES % 2;
     const int first_key = (w->first_tile + i) * KV_TILE;
-    const float scale_log2 = FEATURES ? 1.0f : args->scale * LOG2_E;
     score_sums scores;
     float base[LANE_ROWS], largest[LANE_ROWS];
     const tile_ends ends = find_ends(args, w, warp_row, first_key);
@@ -451,6 +475,9 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
     __syncwarp(); /* the compiler knows then that lanes are together, and what they share is kept once */
     const int warp_row = w->block_row + warp_id() * WARP_ROWS;
     const int count_rest = !ALL_KEYS && see_few_keys(args, &w->limits);
+    /* A product, for which the compiler takes a register: with attention.scale_log2, an operand out of
+     * the constant cache, exponentials took a twentieth of a microsecond longer. */
+    const float scale_log2 = FEATURES ? 1.0f : all->scale * LOG2_E;
     row_places places;
     if (PLACES_FIRST)
         places = find_places(args, w, warp_row);
@@ -465,7 +492,7 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
         fetch_rest(all, shared, w); /* now: before, the keys of other blocks would wait for it */
 #pragma unroll 1
     for (int i = 0; i < w->tiles; i++) {
-        add_tile(args, w, shared, i, warp_row, out, &softmax, count_rest);
+        add_tile(args, w, shared, i, warp_row, scale_log2, out, &softmax, count_rest);
         if (ONE_TILE)
             break;
     }

@@ -103,7 +103,7 @@ KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared
 /* To base 2, in which scores of the FEATURES variants are already. */
 static __device__ __forceinline__ float scale_of_scores(const attention_args *args)
 {
-    return FEATURES ? 1.0f : args->scale * LOG2_E;
+    return FEATURES ? 1.0f : args->scale_log2;
 }
 
 /* What a warp knows of the rows in hand, and needs at every tile of keys. */

@@ -391,6 +391,7 @@ static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_p
     FC_TRY(fc_cuda_find_kernel(plan, name, &s->function));
     FC_TRY(fc_sm80_prepare_prefill(plan, &s->sm80));
     s->args.attention = fc_cuda_arguments(&plan->problem);
+    s->args.scale = plan->problem.scale;
     if (self == &fc_sm90_latency)
         lay_out_latency(plan, s);
     else

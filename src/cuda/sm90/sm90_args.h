@@ -22,7 +22,8 @@ typedef struct sm90_args {
     /* dim, row, head, batch; q and out of prefill.cu: dim, head, row, batch. */
     tensor_map q, k, v, out;
     work_order order;
-    unsigned char unused[64 - ATTENTION_ARGS_FIRST_BYTES]; /* so that its lines are the cache's */
+    unsigned char unused[60 - ATTENTION_ARGS_FIRST_BYTES]; /* so that its lines are the cache's */
+    float scale;                                           /* of scores */
     attention_args attention;
 } sm90_args;
 
