@@ -80,7 +80,8 @@ def prefill(shape):
 def latency_at_once(shape):
     """Up to 512 keys of 64 dims: four teams of warps take all of them at once, a quarter each. For
     128 keys a team is one warp, and a block has 16 rows; else it is two warps, which meet for every
-    part of K and V and before their sums replace it, and a block has 32."""
+    part of K and V and before their sums replace it, a block has 32, and a team of whose keys rows
+    see some copies all of them."""
     keys = next(keys for keys in (128, 256, 512) if shape.keys <= keys)
     rows, team_warps = (16, 1) if keys == 128 else (32, 2)
     sees_all = shape.keys == keys and not shape.causal
@@ -90,13 +91,15 @@ def latency_at_once(shape):
         block_rows = min(rows, shape.rows - first_row)
         end = shape.end_key(first_row + block_rows - 1)
         few = shape.end_key(first_row) < FEW_KEYS
-        for _ in range(up(end, keys // 4)):
+        teams = up(end, keys // 4)
+        for _ in range(teams):
             expected.add_tile(shape, rows, keys // 4, few)
             expected.add_corrections(rows, few)
         # Before Q is read, and when all sums are there; a row's eight threads weigh four teams.
         expected.barriers += 4 * team_warps * (2 if team_warps == 1 else parts + 3)
         expected.exp2 += rows * 8 * 4
-        expected.add_rows_and_keys(shape, block_rows, end)
+        copied = end if keys == 128 else min(teams * (keys // 4), shape.keys)
+        expected.add_rows_and_keys(shape, block_rows, copied)
         expected.global_write_sectors += up(block_rows, 4)  # a warp joins four rows
     return of_heads(expected, shape.heads)
 

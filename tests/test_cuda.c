@@ -230,10 +230,16 @@ static void test_few_keys_take_one_round(void **state)
 {
     (void)state;
     static const variant_row rows[] = {
-        {512, 0, 0, "sm80_latency_d64_k512_all_f16"}, {512, 1, 0, "sm80_latency_d64_k512_f16"},
-        {511, 0, 0, "sm80_latency_d64_k512_f16"},     {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
-        {129, 0, 0, "sm80_latency_d64_k256_f16"},     {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
-        {128, 1, 0, "sm80_latency_d64_k128_f16"},     {513, 0, 0, "sm80_latency_d64_f16"},
+        {512, 0, 0, "sm80_latency_d64_k512_all_f16"},
+        {512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {257, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {511, 0, 0, "sm80_latency_d64_k512_f16"},
+        {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
+        {256, 1, 0, "sm80_latency_d64_k256_f16"},
+        {129, 0, 0, "sm80_latency_d64_k256_f16"},
+        {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
+        {128, 1, 0, "sm80_latency_d64_k128_f16"},
+        {513, 0, 0, "sm80_latency_d64_f16"},
         {512, 0, -1, "sm80_latency_d64_f16"},
     };
     expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);

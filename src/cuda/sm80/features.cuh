@@ -34,7 +34,7 @@ static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_
         const int first = first_key_of(args, share, row) - lane_key;
         hide_from(scores, r, 0, SCORE_TILES,
                   min(end_key_of(args, share, row), end_key) - lane_key);
-        if (args->window_left < 0)
+        if (ONLY_FIRST_KEYS || args->window_left < 0)
             continue;
 #pragma unroll
         for (int i = 0; i < SCORE_TILES * 2; i++) {

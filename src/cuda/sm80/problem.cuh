@@ -19,6 +19,12 @@
 #define ALL_KEYS 0
 #endif
 
+/* 1: rows see the keys from the first to one that depends on the row, and nobody looks for other
+ * limits. */
+#ifndef ONLY_FIRST_KEYS
+#define ONLY_FIRST_KEYS 0
+#endif
+
 /* 0: args.packed_heads is 1, and nobody looks. */
 #ifndef HEADS_SHARE_TILES
 #define HEADS_SHARE_TILES (!ALL_KEYS)
@@ -166,13 +172,15 @@ static __device__ __forceinline__ int partial_stride(const attention_args *args)
 static __device__ __forceinline__ int first_key_of(const attention_args *args,
                                                    const sequence_share *share, int row)
 {
-    return args->window_left < 0 ? 0 : max(0, row + share->shift - args->window_left);
+    return ONLY_FIRST_KEYS || args->window_left < 0
+               ? 0
+               : max(0, row + share->shift - args->window_left);
 }
 
 static __device__ __forceinline__ int end_key_of(const attention_args *args,
                                                  const sequence_share *share, int row)
 {
-    return args->window_right < 0
+    return !ONLY_FIRST_KEYS && args->window_right < 0
                ? share->kv_rows
                : min(share->kv_rows, row + share->shift + args->window_right + 1);
 }

@@ -81,7 +81,7 @@ static int dim_of_variant(const fc_attention *p)
 }
 
 /* The variant of latency.cu whose warps take all keys of a row at once: so many keys at most; where
- * rows see all of exactly so many, _all. "": none does. */
+ * rows see all of exactly so many, _all; of up to 512 the first ones, _causal. "": none does. */
 static const char *one_round(const fc_attention *p)
 {
     if (fc_cuda_larger_dim(p) > 64 || p->kv_length > 512)
@@ -91,7 +91,9 @@ static const char *one_round(const fc_attention *p)
         return sees_all && p->kv_length == FC_SM80_FEWEST_KEYS ? "_k128_all" : "_k128";
     if (p->kv_length <= 256)
         return sees_all && p->kv_length == 256 ? "_k256_all" : "_k256";
-    return sees_all && p->kv_length == 512 ? "_k512_all" : "_k512";
+    if (sees_all && p->kv_length == 512)
+        return "_k512_all";
+    return p->window_left < 0 && p->window_right >= 0 ? "_k512_causal" : "_k512";
 }
 
 /* A variant that looks for less than what the plain one takes; "": none. */

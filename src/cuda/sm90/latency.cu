@@ -69,6 +69,7 @@
 /* 1: sums of scores begin with what hides keys. In a loop products would then wait for each other. */
 #define HIDES_FIRST (FIRST_KEYS && ONE_TILE)
 #define AGAIN_LSE HIDES_FIRST
+#define ONLY_FIRST_KEYS HIDES_FIRST
 /* Whether values behind the end of a sequence become 0, which takes registers. */
 #define CLEARS (!DENSE && RESIDENT_BLOCKS == 1)
 #if !FEATURES
