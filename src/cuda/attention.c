@@ -221,7 +221,7 @@ attention_args fc_cuda_arguments(const fc_attention *p)
         .window_right = window_of(p->window_right),
         .splits = fc_cuda_divisor(1),
         .keys_per_split = (int)p->kv_length,
-        .scale_log2 = p->scale * 0x1.715476p+0f, /* of e */
+        .scale_log2 = p->scale * 0x1.715476p+0f, /* log2 of e */
         .more = features(p),
     };
 }
