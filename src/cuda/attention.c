@@ -113,6 +113,11 @@ bool fc_cuda_has_limits(const fc_attention *p)
     return p->window_left >= 0 || p->window_right >= 0;
 }
 
+bool fc_cuda_ends_with_row(const fc_attention *p)
+{
+    return p->window_left < 0 && p->window_right >= 0;
+}
+
 /* ---- Kernels ---- */
 
 fc_status fc_cuda_find_kernel(const fc_plan *plan, const char *name,
@@ -221,7 +226,7 @@ attention_args fc_cuda_arguments(const fc_attention *p)
         .window_right = window_of(p->window_right),
         .splits = fc_cuda_divisor(1),
         .keys_per_split = (int)p->kv_length,
-        .scale_log2 = p->scale * 0x1.715476p+0f, /* log2 of e */
+        .scale_log2 = p->scale * 1.4426950408889634f, /* LOG2_E of the kernels */
         .more = features(p),
     };
 }

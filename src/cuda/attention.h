@@ -32,6 +32,9 @@ bool fc_cuda_is_dense(const fc_attention *p);
 /* Whether rows see different keys. */
 bool fc_cuda_has_limits(const fc_attention *p);
 
+/* Whether they see them from the first one on, up to one that depends on the row. */
+bool fc_cuda_ends_with_row(const fc_attention *p);
+
 fast_divisor fc_cuda_divisor(int64_t by);
 
 /* All but the pointers; one block a tile, no heads packed. */

@@ -93,7 +93,7 @@ static const char *one_round(const fc_attention *p)
         return sees_all && p->kv_length == 256 ? "_k256_all" : "_k256";
     if (sees_all && p->kv_length == 512)
         return "_k512_all";
-    return p->window_left < 0 && p->window_right >= 0 ? "_k512_causal" : "_k512";
+    return fc_cuda_ends_with_row(p) ? "_k512_causal" : "_k512";
 }
 
 /* A variant that looks for less than what the plain one takes; "": none. */

@@ -119,9 +119,10 @@ static __device__ __forceinline__ int is_cut(const tile_ends *ends, int piece)
 
 static __device__ __forceinline__ void hide_ends(score_sums scores, const tile_ends *ends, int piece)
 {
+    if (is_cut(ends, piece))
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++)
-        hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, ends->end[r]);
+        for (int r = 0; r < LANE_ROWS; r++)
+            hide_from(scores, r, piece * PIECE_TILES, PIECE_TILES, ends->end[r]);
 }
 
 /* Sums of a piece that is cut begin with -inf for keys that a row does not see: found while they are
@@ -165,7 +166,7 @@ static __device__ __forceinline__ void raise_largest(float largest[LANE_ROWS],
 static __device__ __forceinline__ void look_through(score_sums scores, float largest[LANE_ROWS],
                                                     const tile_ends *ends, int piece)
 {
-    if (FIRST_KEYS && !HIDES_FIRST && is_cut(ends, piece))
+    if (FIRST_KEYS && !HIDES_FIRST)
         hide_ends(scores, ends, piece);
     raise_largest(largest, scores, piece);
 }
@@ -269,10 +270,8 @@ static __device__ __forceinline__ void hide_in_tile(score_sums scores, const att
 {
     if (ALL_KEYS)
 #pragma unroll
-        for (int piece = 0; piece < PIECES; piece++) {
-            if (is_cut(ends, piece))
-                hide_ends(scores, ends, piece);
-        }
+        for (int piece = 0; piece < PIECES; piece++)
+            hide_ends(scores, ends, piece);
     else
         hide_keys(scores, args, &w->share, warp_row, first_key, w->share.kv_rows);
 }

@@ -119,15 +119,10 @@ static bool sees_all(const fc_attention *p)
     return is_plain(p) && fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
 }
 
-static bool ends_with_row(const fc_attention *p)
-{
-    return p->window_left < 0 && p->window_right >= 0;
-}
-
 /* Whether they see the first ones, up to one that depends on the row. */
 static bool sees_first(const fc_attention *p)
 {
-    return is_plain(p) && fc_cuda_is_dense(p) && ends_with_row(p);
+    return is_plain(p) && fc_cuda_is_dense(p) && fc_cuda_ends_with_row(p);
 }
 
 /* Whether they see their keys from the first one on, which has variants of its own. */
@@ -362,7 +357,7 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     const int64_t tiles = fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
     const int64_t sequences = p->batch * (p->q_heads / packed);
     const int64_t blocks = plan->context->cuda->multiprocessors;
-    const bool pairs = tiles * sequences > blocks && ends_with_row(p);
+    const bool pairs = tiles * sequences > blocks && fc_cuda_ends_with_row(p);
     const int64_t parcels = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
     s->args.order.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
