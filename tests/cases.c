@@ -117,6 +117,17 @@ static void add_rows_in_tiles(void)
     add_rows("causal_top_left", 5, 250, 100, 64);
     add_rows("sinks", 67, 140, 70, 16);
     add_rows("causal", 67, 140, 140, 16);
+    add_rows("smaller_values", 67, 140, 128, 16);
+}
+
+/* Whole tiles of keys, more than are under way at once, and a tile of rows for each multiprocessor.
+ */
+static void add_one_round(void)
+{
+    add_rows("smaller_values", 3, 250, 512, 64);
+    add_rows("bf16", 3, 250, 512, 64);
+    add_rows("smaller_values", 3, 120, 384, 128);
+    add_rows("bf16", 3, 120, 384, 128);
 }
 
 /* Short sequences, as many as make a kernel put four blocks on a multiprocessor: on the emulator's
@@ -200,6 +211,7 @@ static void make_list(void)
     add_pairs();
     add_features_in_tiles();
     add_rows_in_tiles();
+    add_one_round();
     add_short_sequences();
     add_shared_keys();
     fc_context_destroy(list.context);

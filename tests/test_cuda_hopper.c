@@ -138,6 +138,14 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_f16", &p, b);
     p.has_window = p.causal = 0;
     p.window_left = 0;
+    p.batch = 2;
+    p.q_length = p.kv_length = 500;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
+    p.kv_length = 512; /* whole tiles of prefill.cu */
+    assert_kernel_runs(NULL, "sm90_prefill_d64_wide_f16", &p, b);
+    p.kv_length = 384;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
+    p.q_length = p.kv_length = 128;
     p.batch = 15; /* 240 tiles of 64 rows: two rounds */
     assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
     p.batch = 8;
@@ -157,12 +165,12 @@ static void test_two_blocks_share_a_multiprocessor(void **state)
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_f16", &p, b);
     p.causal = 1;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
-    p.kv_length = 1024;
+    p.kv_length = 768;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.causal = 0;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b);
-    p.kv_length = 1025;
-    assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
+    p.kv_length = 769;
+    assert_kernel_runs(NULL, "sm90_prefill_d64_once_f16", &p, b);
     p.batch = 4; /* 96 tiles, where prefill has 64: two rounds */
     p.q_length = 192;
     p.kv_length = 256;
@@ -270,7 +278,7 @@ static void test_hopper_has_a_variant_for_every_feature(void **state)
     const fc_attention plain = mission();
     fc_attention p = plain;
     fc_buffers b = somewhere();
-    assert_runs("sm90_prefill_d64_f16", &p, b);
+    assert_runs("sm90_prefill_d64_once_f16", &p, b);
     p.softcap = 30;
     assert_runs("sm90_prefill_d64_full_f16", &p, b);
     p = plain;
@@ -322,11 +330,16 @@ static void test_hopper_has_a_variant_for_every_dim(void **state)
         int64_t head_dim, value_dim, kv_length;
         const char *variant;
     } expected[] = {
-        {8, 64, 1024, "sm90_prefill_d64_f16"},       {72, 8, 4095, "sm90_prefill_d96_f16"},
-        {96, 104, 500, "sm90_prefill_d128_f16"},     {192, 128, 512, "sm90_prefill_d192_128_f16"},
-        {136, 136, 512, "sm90_prefill_d192_f16"},    {128, 192, 8192, "sm90_prefill_d192_f16"},
-        {200, 128, 64, "sm90_prefill_d256_f16"},     {128, 256, 1023, "sm90_prefill_d256_f16"},
-        {96, 104, 512, "sm90_prefill_d128_all_f16"}, {200, 128, 128, "sm90_prefill_d256_all_f16"},
+        {8, 64, 1024, "sm90_prefill_d64_once_f16"},
+        {72, 8, 4095, "sm90_prefill_d96_f16"},
+        {96, 104, 500, "sm90_prefill_d128_once_f16"},
+        {96, 104, 512, "sm90_prefill_d128_all_once_f16"},
+        {192, 128, 512, "sm90_prefill_d192_128_f16"},
+        {136, 136, 512, "sm90_prefill_d192_f16"},
+        {128, 192, 8192, "sm90_prefill_d192_f16"},
+        {200, 128, 64, "sm90_prefill_d256_f16"},
+        {128, 256, 1023, "sm90_prefill_d256_f16"},
+        {200, 128, 128, "sm90_prefill_d256_all_f16"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         fc_attention p = mission();
@@ -364,6 +377,31 @@ static void test_hopper_takes_larger_tiles_where_they_fit(void **state)
     assert_runs("sm90_prefill_d64_f16", &p, somewhere());
     p.q_length = p.kv_length = 4096;
     assert_runs("sm90_prefill_d64_tall_limits_f16", &p, somewhere());
+}
+
+/* 58 multiprocessors: 56 tiles leave none of them a second one, 64 do. */
+static void test_hopper_looks_for_no_next_tile_in_one_round(void **state)
+{
+    (void)state;
+    fc_attention p = mission();
+    p.q_length = 896;
+    assert_runs("sm90_prefill_d64_once_f16", &p, somewhere());
+    p.batch_invariant = 1;
+    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    p.batch_invariant = 0;
+    p.q_length = 1792; /* 56 tiles of 256 rows */
+    assert_runs("sm90_prefill_d64_tall_all_once_f16", &p, somewhere());
+    p.q_length = 3584;
+    assert_runs("sm90_prefill_d64_tall_all_f16", &p, somewhere());
+    p.head_dim = p.value_dim = 128;
+    p.q_length = 896;
+    assert_runs("sm90_prefill_d128_all_once_f16", &p, somewhere());
+    p.causal = 1;
+    assert_runs("sm90_prefill_d128_once_f16", &p, somewhere());
+    p.q_length = 1024;
+    assert_runs("sm90_prefill_d128_f16", &p, somewhere());
+    p.causal = 0;
+    assert_runs("sm90_prefill_d128_all_f16", &p, somewhere());
 }
 
 /* One round of tall tiles would wait for the last ones; smaller ones come in pairs of a long and a
@@ -467,10 +505,10 @@ static void test_hopper_packs_heads_of_few_rows(void **state)
     fc_buffers b = somewhere();
     p.kv_heads = 2;
     p.q_length = 16;
-    assert_runs("sm90_prefill_d64_f16", &p, b);
+    assert_runs("sm90_prefill_d64_once_f16", &p, b);
     assert_int_equal(fake->last_launch.gridDimX, 2);
     p.q_length = 128;
-    assert_runs("sm90_prefill_d64_f16", &p, b);
+    assert_runs("sm90_prefill_d64_once_f16", &p, b);
     assert_int_equal(fake->last_launch.gridDimX, 8);
     p.q_length = p.packed_q_rows = 16;
     p.packed_q = p.batch_invariant = 1;
@@ -481,7 +519,7 @@ static void test_hopper_packs_heads_of_few_rows(void **state)
     p.q_heads = 6;
     p.kv_heads = 2;
     p.q_length = 16;
-    assert_runs("sm90_prefill_d64_f16", &p, somewhere());
+    assert_runs("sm90_prefill_d64_once_f16", &p, somewhere());
     assert_int_equal(fake->last_launch.gridDimX, 6);
 }
 
@@ -528,6 +566,7 @@ int main(void)
         TEST(test_hopper_has_every_feature_for_few_rows),
         TEST(test_hopper_has_a_variant_for_every_dim),
         TEST(test_hopper_takes_larger_tiles_where_they_fit),
+        TEST(test_hopper_looks_for_no_next_tile_in_one_round),
         TEST(test_hopper_pairs_tiles_of_few_causal_rows),
         TEST(test_hopper_looks_for_limits_where_there_are_any),
         TEST(test_hopper_takes_pages_of_whole_boxes),

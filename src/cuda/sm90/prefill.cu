@@ -34,9 +34,13 @@
 #ifndef FEATURES
 #define FEATURES 0
 #endif
+/* 1: a block has one tile of rows, and neither looks nor waits for a next one. */
+#ifndef ONCE
+#define ONCE 0
+#endif
 /* Tiles of queries that are there at once: with two, the next ones come while these are in use. */
 #ifndef QUERY_BUFFERS
-#define QUERY_BUFFERS (HEAD_DIM <= 128 ? 2 : 1)
+#define QUERY_BUFFERS (HEAD_DIM <= 128 && !ONCE ? 2 : 1)
 #endif
 /* Panels of its result that a warp has under way to memory. */
 #ifndef STAGED_PANELS
@@ -63,7 +67,7 @@
 #define CHAINS (QUERY_BUFFERS > 1)
 /* Whether a block's last rows store their LSE after their values: 1 to 4 % of S = 512 without limits,
  * but with limits 1 % slower. */
-#define LSE_LAST (ALL_KEYS && CHAINS)
+#define LSE_LAST (ALL_KEYS && (CHAINS || ONCE))
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
 #define THREADS (GROUP_THREADS * (CONSUMERS + 1))
@@ -90,7 +94,8 @@
 static_assert(KV_TILE % BOX_ROWS == 0, "whole boxes");
 static_assert(STAGES > 1, "keys of the next rows come while the last of these are in use");
 static_assert(!ALL_KEYS || 128 % KV_TILE == 0, "the host counts 128 keys as whole tiles");
-static_assert(!HALVES || (ALL_KEYS && CHAINS && 2 * STEP_KEYS == KV_TILE), "nothing is cut");
+static_assert(!HALVES || (ALL_KEYS && (CHAINS || ONCE) && 2 * STEP_KEYS == KV_TILE),
+              "nothing is cut");
 static_assert(!ALL_KEYS || (!SKIPS && !FEATURES), "nothing changes or hides scores");
 static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing");
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
@@ -395,7 +400,7 @@ static __device__ __forceinline__ const work *walk_keys(const sm90_args *args,
     if (skips)
         skip_tiles(rows.w, shared, at, rows.keys.end_tile, rows.w->end_tile);
     if (skips || !CHAINS)
-        next = await_work(shared, at);
+        next = await_next(shared, at);
     return next;
 }
 
@@ -447,7 +452,7 @@ static __device__ __forceinline__ const work *walk_step_by_step(const sm90_args 
     finish_softmax(a, w, &softmax, end);
     store_lses(a, w, end);
     store(args, w, shared->out[warp_id() - 4], out, end);
-    return await_work(shared, at);
+    return await_next(shared, at);
 }
 #endif
 
@@ -466,7 +471,7 @@ static __device__ __forceinline__ const work *walk_nowhere(const sm90_args *args
     finish_softmax(&args->attention, w, &softmax, end);
     store_lses(&args->attention, w, end);
     store(args, w, shared->out[warp_id() - 4], out, end);
-    return await_work(shared, at);
+    return await_next(shared, at);
 }
 
 static __device__ __forceinline__ void consume(const sm90_args *args, shared_tiles *shared)
@@ -485,6 +490,8 @@ static __device__ __forceinline__ void consume(const sm90_args *args, shared_til
 #endif
         else
             w = walk_nowhere(args, shared, w, &at);
+        if (ONCE)
+            break;
     }
     if (group_id() == 0)
         wait_for_turn();

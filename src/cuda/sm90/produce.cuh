@@ -154,10 +154,12 @@ static __device__ __forceinline__ void produce(const sm90_args *args, shared_til
 {
 #pragma unroll 1
     while (w->way != NO_WORK) {
-        const int full = min(w->first_tile + STAGES, w->end_tile);
+        const int full = ONCE ? w->end_tile : min(w->first_tile + STAGES, w->end_tile);
         if (w->way == NO_KEYS)
             announce(args, shared, w, &at->queries);
         fetch_tiles(args, shared, w, w->first_tile + fetched, full, at);
+        if (ONCE)
+            return;
         work *next = next_place(shared, at);
         find_work(args, &at->found, next);
         fetch_tiles(args, shared, w, full, w->end_tile, at);

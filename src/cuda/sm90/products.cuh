@@ -16,6 +16,8 @@ static __device__ __forceinline__ void release(mbarrier *empty)
 /* The queries of a work, and with them what all lanes read of the one before. */
 static __device__ __forceinline__ void release_queries(shared_tiles *shared, const work *w)
 {
+    if (ONCE)
+        return;
     __syncwarp();
     release(&shared->q_empty[w->buffer][group_id()]);
 }
@@ -33,6 +35,12 @@ static __device__ __forceinline__ const work *await_work(shared_tiles *shared, r
     advance(&at->queries, QUERY_BUFFERS);
     advance(&at->works, WORKS);
     return w;
+}
+
+/* The same after a work; NULL where nobody looks. */
+static __device__ __forceinline__ const work *await_next(shared_tiles *shared, reader *at)
+{
+    return ONCE ? NULL : await_work(shared, at);
 }
 
 /* The warpgroup's queries, among those of all buffers and warpgroups. */

@@ -18,8 +18,9 @@ enum {
     DENSE_KEYS_128 = 256, /* of dense problems with more than 64 dims */
     CROWD = 4,            /* blocks of its smallest variants on a multiprocessor */
     MOST_CROWD_KEYS = 512,
-    MOST_DOUBLED_KEYS = 1024, /* with twice as many prefill.cu is done as early */
-    FEW_KEYS = 64,            /* features.cuh */
+    MOST_DOUBLED_KEYS = 768, /* with more prefill.cu is done earlier */
+    WHOLE_KEYS = 128,        /* whole tiles of prefill.cu where all rows see them */
+    FEW_KEYS = 64,           /* features.cuh */
 };
 
 typedef struct sm90_plan {
@@ -95,11 +96,16 @@ static int64_t packed_heads(const fc_attention *p)
     return fits && p->q_length < TILE_ROWS && !(p->batch_invariant && p->packed_q) ? group : 1;
 }
 
-/* Tiles of prefill.cu. */
-static int64_t prefill_tiles(const fc_attention *p)
+/* Tiles of prefill.cu, of so many rows. */
+static int64_t tiles_of(const fc_attention *p, int rows)
 {
     const int64_t packed = packed_heads(p);
-    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, TILE_ROWS);
+    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, rows);
+}
+
+static int64_t prefill_tiles(const fc_attention *p)
+{
+    return tiles_of(p, TILE_ROWS);
 }
 
 static int latency_dim(const fc_attention *p)
@@ -117,6 +123,12 @@ static bool is_plain(const fc_attention *p)
 static bool sees_all(const fc_attention *p)
 {
     return is_plain(p) && fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length >= FEW_KEYS;
+}
+
+/* Whether prefill.cu has a variant for that. */
+static bool has_whole_tiles(const fc_attention *p)
+{
+    return p->kv_length > 0 && p->kv_length % WHOLE_KEYS == 0;
 }
 
 /* Whether they see the first ones, up to one that depends on the row. */
@@ -148,17 +160,17 @@ static bool waste_half(const fc_attention *p, int tile_keys)
 }
 
 /* Many short sequences: tiles of 64 rows, four to a multiprocessor, are done in one round where
- * those of prefill.cu need two. With more keys three: four would take longer than its largest.
- * Where rows see different keys, prefill.cu is faster with more than 256 of them up to some one and
- * a half rounds. */
+ * those of prefill.cu need two. With more keys three: four would take longer than its largest, and
+ * of 512 that are whole tiles there so do three. Where rows see different keys, prefill.cu is
+ * faster with more than 256 of them up to some one and a half rounds. */
 static bool crowds(const fc_context *context, const fc_attention *p)
 {
     const int64_t blocks = context->cuda->multiprocessors;
     const int64_t crowd = p->kv_length < LATENCY_KEYS ? CROWD : CROWD - 1;
     const bool needs_two_rounds = 2 * prefill_tiles(p) > 3 * blocks;
-    const int64_t most_keys = sees_all(p)        ? MOST_CROWD_KEYS
-                              : needs_two_rounds ? LATENCY_KEYS
-                                                 : MOST_CROWD_KEYS / 2;
+    const int64_t most_keys = sees_all(p) && !has_whole_tiles(p) ? MOST_CROWD_KEYS
+                              : sees_all(p) || needs_two_rounds  ? LATENCY_KEYS
+                                                                 : MOST_CROWD_KEYS / 2;
     return !p->batch_invariant && is_plain(p) && !p->has_kv_lengths && latency_dim(p) == 64 &&
            p->kv_length <= most_keys && prefill_tiles(p) > blocks &&
            latency_tiles(p) <= crowd * blocks;
@@ -323,16 +335,38 @@ static const char *prefill_variant(const fc_context *context, const fc_attention
  * have another that looks for nothing else. */
 static const char *without_limits(const fc_attention *p, const char *variant)
 {
-    enum { WHOLE_KEYS = 128 }; /* whole tiles of each of them */
     static const char *const names[][2] = {
         {"d64_tall", "d64_tall_all"}, {"d128", "d128_all"}, {"d256", "d256_all"}};
-    if (!fc_cuda_is_dense(p) || fc_cuda_has_limits(p) || p->kv_length == 0 ||
-        p->kv_length % WHOLE_KEYS != 0 || packed_heads(p) > 1 || !fc_sm90_out_has_map(p, 1))
+    if (!fc_cuda_is_dense(p) || fc_cuda_has_limits(p) || !has_whole_tiles(p) ||
+        packed_heads(p) > 1 || !fc_sm90_out_has_map(p, 1))
         return variant;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(variant, names[i][0]) == 0)
             return names[i][1];
     return variant;
+}
+
+/* Where every block has one tile of rows, some have another that looks for no next one. */
+static const char *for_one_round(const fc_context *context, const fc_attention *p,
+                                 const char *variant)
+{
+    static const struct {
+        const char *name, *once;
+        int rows; /* of a tile */
+    } all[] = {{"d64", "d64_once", TILE_ROWS},
+               {"d64_tall_all", "d64_tall_all_once", 2 * TILE_ROWS},
+               {"d128", "d128_once", TILE_ROWS},
+               {"d128_all", "d128_all_once", TILE_ROWS}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && !p->batch_invariant; i++)
+        if (strcmp(variant, all[i].name) == 0 &&
+            tiles_of(p, all[i].rows) <= context->cuda->multiprocessors)
+            return all[i].once;
+    return variant;
+}
+
+static const char *prefill_name(const fc_context *context, const fc_attention *p)
+{
+    return for_one_round(context, p, without_limits(p, prefill_variant(context, p)));
 }
 
 static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[VARIANT_BYTES])
@@ -342,8 +376,8 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
         snprintf(name, VARIANT_BYTES, "%s_d%d_%s_%s", self->name, latency_dim(p),
                  latency_variant(plan->context, p), fc_type_name(p->q_type));
     else
-        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name,
-                 without_limits(p, prefill_variant(plan->context, p)), fc_type_name(p->q_type));
+        snprintf(name, VARIANT_BYTES, "%s_%s_%s", self->name, prefill_name(plan->context, p),
+                 fc_type_name(p->q_type));
 }
 
 /* ---- Plans ---- */
