@@ -62,7 +62,7 @@ program: deps-build
 # PyTorch and what else the last of them imports comes beside the others: two minutes of waiting.
 test: deps-test
 	@mkdir -p build
-	@$(MAKE) build/venv-test/ready > build/venv-test.log 2>&1 & trap "kill $$! 2> /dev/null" EXIT; \
+	@$(MAKE) build/venv-test/ready build/venv-wheel/ready > build/venv-test.log 2>&1 & trap "kill $$! 2> /dev/null" EXIT; \
 	    $(MAKE) test-release test-clang test-sanitizers test-threads test-fuzz test-cross && \
 	    wait && $(MAKE) test-python
 	@echo "make test: all passed"
@@ -110,7 +110,7 @@ test-python: deps-test wheel build/venv-test/ready
 	build/venv-test/bin/ruff format --no-cache --check python examples bench/overhead.py
 	build/venv-test/bin/mypy --cache-dir=build/venv-test/mypy python/flashcore
 	FLASHCORE_REQUIRE=numpy,torch,jax,transformers build/venv-test/bin/python -m pytest --quiet \
-		-p no:cacheprovider python/tests
+		--numprocesses 2 -p no:cacheprovider python/tests
 
 test-browser: program deps-browser
 	FLASHCORE=$(PROGRAM) python3 -B tests/browser_test.py --keep build/browser
