@@ -120,8 +120,7 @@ static void add_rows_in_tiles(void)
     add_rows("smaller_values", 67, 140, 128, 16);
 }
 
-/* Whole tiles of keys, more than are under way at once, and a tile of rows for each multiprocessor.
- */
+/* Whole tiles of keys, more than are under way at once; a tile of rows for each multiprocessor. */
 static void add_one_round(void)
 {
     add_rows("smaller_values", 3, 250, 512, 64);

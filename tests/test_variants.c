@@ -71,29 +71,12 @@ static kernel_shape shape_in(const jit_kernel *kernel, const char *name)
     return shape;
 }
 
-static bool has_features(const fc_cuda_variant *variant)
-{
-    return strstr(variant->macros, "FEATURES=1") != NULL;
-}
-
-static bool is_first_with_features(const fc_cuda_variant *variant)
-{
-    for (const fc_cuda_variant *before = fc_cuda_variants; before < variant; before++)
-        if (has_features(before) && strcmp(before->file, variant->file) == 0)
-            return false;
-    return true;
-}
-
-/* Less than half of them, in a test of minutes. With features a file's variants differ in dims and
- * type alone, and take the compiler up to half a minute each: the first is built. Most others come
- * as a pair that differs in the type alone: by the sum of their other macros' letters f16's or
- * bf16's. */
+/* Most variants come as a pair that differs in the type alone. One of each is built, which halves a
+ * test of minutes: by the sum of their other macros' letters f16's or bf16's. */
 static bool is_built_in_this_test(const fc_cuda_variant *variant)
 {
     static const char type_macro[] = "ELEMENT_BF16=";
     const char *type = strstr(variant->macros, type_macro);
-    if (has_features(variant))
-        return is_first_with_features(variant);
     if (!type)
         return true;
     const char digit = type[sizeof type_macro - 1];

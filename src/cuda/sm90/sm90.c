@@ -357,7 +357,9 @@ static const char *for_one_round(const fc_context *context, const fc_attention *
                {"d64_tall_all", "d64_tall_all_once", 2 * TILE_ROWS},
                {"d128", "d128_once", TILE_ROWS},
                {"d128_all", "d128_all_once", TILE_ROWS}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0] && !p->batch_invariant; i++)
+    if (p->batch_invariant) /* the number of tiles may not decide about a row's bits */
+        return variant;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(variant, all[i].name) == 0 &&
             tiles_of(p, all[i].rows) <= context->cuda->multiprocessors)
             return all[i].once;
