@@ -52,10 +52,42 @@ def prefill_parts(shape, first_row, rows, warps, keys, tile_keys):
             yield sum(first_key < warp_end for warp_end in warp_ends), False
 
 
+def takes_wide_blocks(shape):
+    """Enough keys, and no last block that is half empty of few."""
+    return (shape.dim == 256 and shape.keys >= (1024 if shape.causal else 256) and
+            10 * up(shape.rows, 128) * 128 <= 11 * up(shape.rows, 64) * 64)
+
+
+def wide(shape):
+    """A block has 128 rows, each of two teams of four warps 64 of them, and 64 keys at a time. Two
+    warps of a team have scores of a row. It passes over keys behind those that its rows see."""
+    expected = Expected()
+    for first_row in range(0, shape.rows, 128):
+        block_rows = min(128, shape.rows - first_row)
+        tiles = up(shape.end_key(first_row + block_rows - 1), 64)
+        for team_row in range(first_row, first_row + 128, 64):
+            all_end = shape.end_key(team_row)
+            team_end = shape.end_key(min(team_row + 64, shape.rows) - 1)
+            few = [all_end < FEW_KEYS and first_key + 64 > all_end for first_key in range(0, team_end, 64)]
+            moving = len(few) if all_end < FEW_KEYS else 1
+            for rest in few:
+                expected.add_tile(shape, 64, 64, rest)
+            expected.add_corrections(64, 2 * moving)
+            # The block meets for the queries, twice a tile, once more because one team is a step
+            # ahead, and to ask whether a row has to go once more; a team where a maximum may move,
+            # before and after it leaves the rest of weights, and three times at the end.
+            expected.barriers += 4 * (2 * tiles + 3 + 2 * moving + 2 * sum(few) + 3)
+            expected.global_write_sectors += up(max(min(64, shape.rows - team_row), 0) * 4, SECTOR)
+        expected.add_rows_and_keys(shape, block_rows, min(tiles * 64, shape.keys))
+    return of_heads(expected, shape.heads)
+
+
 def prefill(shape):
     """A block of four warps has 128 rows (64 for 256 dims) and loads 64 keys (32) at a time; a warp
     works on 64 of them (32 for 128 dims and more). What is done with a tile goes by what the block's
     rows see, for 64 dims by what a warp's own do."""
+    if takes_wide_blocks(shape):
+        return wide(shape)
     rows, tile_keys = (64, 32) if shape.dim == 256 else (128, 64)
     warps = 1 if shape.dim == 64 else 4
     keys = 64 if shape.dim == 64 else 32
@@ -143,6 +175,10 @@ SHAPES = [
     Shape(heads=1, rows=72, keys=128, dim=256),
     Shape(heads=1, rows=72, keys=96, dim=256, causal=True),
     Shape(heads=1, rows=64, keys=112, dim=256, causal=True),
+    Shape(heads=1, rows=120, keys=256, dim=256),
+    Shape(heads=1, rows=250, keys=330, dim=256),
+    Shape(heads=1, rows=250, keys=1030, dim=256, causal=True),
+    Shape(heads=1, rows=1024, keys=1024, dim=256, causal=True),
 ]
 
 

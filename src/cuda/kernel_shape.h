@@ -10,6 +10,7 @@
 typedef enum kernel_grid {
     GRID_TILES,    /* x = query tile, y = query head, z = batch */
     GRID_RESIDENT, /* x = as many blocks as fit on the GPU at once, at most one a tile */
+    GRID_EACH,     /* x = a block a tile, over all heads and sequences */
     GRID_SPLITS    /* as GRID_TILES, z = batch · splits + split */
 } kernel_grid;
 

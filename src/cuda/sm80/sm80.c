@@ -12,6 +12,9 @@ enum {
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
     PREFILL_KEYS = 64, /* whole tiles of every variant */
+    PREFILL_D256_ROWS = 64,
+    WIDE_ROWS = 128,
+    WIDE_BYTES = 180 * 1024, /* of shared memory, that a block of wide.cu has */
     LATENCY_ROWS = 16,
     /* A split takes at least this many keys: joining splits costs a launch. */
     LEAST_SPLIT_KEYS = 512,
@@ -96,22 +99,38 @@ static const char *one_round(const fc_attention *p)
     return fc_cuda_ends_with_row(p) ? "_k512_causal" : "_k512";
 }
 
-/* A variant that looks for less than what the plain one takes; "": none. */
-static const char *special_variant(const fc_kernel *kernel, const fc_attention *p,
+/* Whether a problem of prefill gets wide.cu's blocks. One is alone on its multiprocessor, so that
+ * nothing hides its beginning and end: where rows see few keys it takes longer, and half empty it
+ * takes as long as full. */
+static bool wide_suits(const fc_context *context, const fc_attention *p)
+{
+    const int64_t least_keys = fc_cuda_has_limits(p) ? 1024 : 256;
+    const int64_t rows = fc_divide_up(p->q_length, PREFILL_D256_ROWS) * PREFILL_D256_ROWS;
+    const int64_t wide_rows = fc_divide_up(p->q_length, WIDE_ROWS) * WIDE_ROWS;
+    return dim_of_variant(p) == 256 && context->cuda->most_shared_bytes >= WIDE_BYTES &&
+           p->kv_length >= least_keys && 10 * wide_rows <= 11 * rows && !p->batch_invariant;
+}
+
+/* A variant that looks for less than what the plain one takes, or has other blocks; "": none. */
+static const char *special_variant(const fc_kernel *kernel, const fc_plan *plan,
                                    const attention_args *args)
 {
-    if (!fc_cuda_is_dense(p) || p->scale < 0 || args->packed_heads.divisor > 1)
+    const fc_attention *p = &plan->problem;
+    if (p->scale < 0 || args->packed_heads.divisor > 1)
         return "";
     if (kernel == &fc_sm80_latency)
-        return one_round(p);
+        return fc_cuda_is_dense(p) ? one_round(p) : "";
     const bool whole_tiles = p->kv_length > 0 && p->kv_length % PREFILL_KEYS == 0;
-    return whole_tiles && !fc_cuda_has_limits(p) ? "_all" : "";
+    const bool all_keys = fc_cuda_is_dense(p) && whole_tiles && !fc_cuda_has_limits(p);
+    if (wide_suits(plan->context, p))
+        return all_keys ? "_wide_all" : "_wide";
+    return all_keys ? "_all" : "";
 }
 
 static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    const char *special = special_variant(kernel, p, &s->args);
+    const char *special = special_variant(kernel, plan, &s->args);
     char name[VARIANT_BYTES];
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
         snprintf(name, sizeof name, "%s_d%d%s_%s%s", kernel->name, dim_of_variant(p),

@@ -101,7 +101,7 @@ static_assert(!(SKIPS && FEATURES), "what goes step by step passes over nothing"
 static_assert(PANELS(VALUE_DIM) % STAGED_PANELS == 0, "a tile's first panel follows the last one's");
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
-                                GRID_RESIDENT};
+                                ONCE ? GRID_EACH : GRID_RESIDENT};
 
 /* 2. The consumers. A warp's rows are 16 of its group's. */
 

@@ -385,15 +385,17 @@ static void name_variant(const fc_kernel *self, const fc_plan *plan, char name[V
 /* ---- Plans ---- */
 
 /* A block a multiprocessor, which takes tile after tile; two at a time where the first rows see few
- * keys and the last ones many. */
+ * keys and the last ones many. Or a block a tile, if the kernel looks for no next one. */
 static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
     const int64_t packed = packed_heads(p);
     const int64_t tiles = fc_divide_up(p->q_length * packed, s->function->shape.query_tile);
     const int64_t sequences = p->batch * (p->q_heads / packed);
-    const int64_t blocks = plan->context->cuda->multiprocessors;
-    const bool pairs = tiles * sequences > blocks && fc_cuda_ends_with_row(p);
+    const int64_t all_tiles = tiles * sequences;
+    const int64_t resident = plan->context->cuda->multiprocessors;
+    const bool one_each = s->function->shape.grid == GRID_EACH || all_tiles <= resident;
+    const bool pairs = !one_each && fc_cuda_ends_with_row(p);
     const int64_t parcels = pairs ? fc_divide_up(tiles, 2) : tiles;
     s->args.attention.packed_heads = fc_cuda_divisor(packed);
     s->args.order.stores_boxes = fc_sm90_out_has_map(p, (int)packed);
@@ -402,7 +404,7 @@ static void lay_out_prefill(const fc_plan *plan, sm90_plan *s)
     s->args.order.parcels = fc_cuda_divisor(parcels);
     s->args.order.head_groups = fc_cuda_divisor(p->q_heads / packed);
     s->args.order.all_parcels = (int)(parcels * sequences);
-    s->grid[0] = tiles * sequences < blocks ? tiles * sequences : blocks;
+    s->grid[0] = one_each ? all_tiles : resident;
     s->grid[1] = s->grid[2] = 1;
 }
 

@@ -1,0 +1,650 @@
+/* wide.cu: attention over many query rows of up to 256 dims, where a block may have 180 KB of shared
+ * memory.
+ *
+ * A block owns 128 query rows, each of two teams of four warps half of them. Of a tile of 64 keys a
+ * warp scores 32 for 32 of its team's rows; the weights go through shared memory, and it multiplies
+ * those of all 64 rows with 64 dims of the values: what it reads serves more products than in
+ * prefill.cu, whose warps have 16 rows, all keys and all dims. The second team is half a tile behind
+ * the first: while one scores, which keeps shared memory busy, the other multiplies values, which
+ * keeps tensor cores busy. Keys and values come in the order in which the first team wants them,
+ * through SLOTS tiles that they take in turn. docs/kernels/sm80.md.
+ *
+ * grid.x = query tile, grid.y = query head, grid.z = batch. */
+#include "kernel_shape.h"
+#include "ptx_barrier.cuh"
+#include "ptx_common.cuh"
+
+/* 1. Shape. */
+
+#define HEAD_DIM 256
+#define VALUE_DIM HEAD_DIM
+#define TEAM_WARPS 4
+#define TEAM_ROWS 64
+#define TEAM_THREADS (TEAM_WARPS * WARP_LANES)
+#define THREADS (2 * TEAM_THREADS)
+#define QUERY_TILE (2 * TEAM_ROWS)
+#define KV_TILE 64
+#define SLOTS 3
+
+/* What a warp scores: 32 rows, 32 keys. */
+#define ROW_GROUPS 2
+#define SCORE_KEYS 32
+#define SCORE_TILES (SCORE_KEYS / 8)
+
+/* What it multiplies values for: all rows of the team, some dims. */
+#define OUT_GROUPS (TEAM_ROWS / 16)
+#define WARP_DIMS (VALUE_DIM / TEAM_WARPS)
+#define WARP_TILES (WARP_DIMS / 8)
+
+#define HEADS_SHARE_TILES 0
+
+#include "sm80/features.cuh"
+#include "sm80/store.cuh"
+
+/* 2. Shared memory. */
+
+typedef struct shared_tiles {
+    element q[QUERY_TILE * HEAD_DIM]; /* at the end the result */
+    element slots[SLOTS][KV_TILE * HEAD_DIM];
+    element weights[QUERY_TILE * KV_TILE];
+    float halves[2][QUERY_TILE]; /* of the scores of each half of a tile's keys: largest, or sums */
+    float rows[QUERY_TILE];      /* what sums of a row shrink by; at the end, its factor */
+    int not_finite[TEAM_WARPS][QUERY_TILE]; /* of a warp's dims of a row */
+    int wrong[QUERY_TILE];                  /* 1: the row is to be computed again */
+} shared_tiles;
+
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+
+/* 3. Steps, in calling order. */
+
+/* What a thread loads of every tile of its team's. */
+typedef struct tile_stream {
+    const element *first; /* its chunk of the sequence's first row that it loads */
+    long long row_stride;
+    int place;   /* in a slot, of the first chunk of a tile */
+    int end_row; /* counted from that row on; none where its chunk is behind the dims */
+} tile_stream;
+
+/* What a warp works on. Rows are counted in the block. */
+typedef struct warp_share {
+    const attention_args *args;
+    const sequence_share *share;
+    shared_tiles *shared;
+    tile_stream stream;
+    int late; /* 1: of the second team */
+    int block_row;
+    int team_row;  /* the first of the team */
+    int score_row; /* the first that it scores */
+    int score_key; /* of a tile, the first that it scores */
+    int first_dim; /* of the values */
+    float scale_log2;
+} warp_share;
+
+/* A team's way over the block's tiles of keys, from the first on. */
+typedef struct tile_walk {
+    int first, end;     /* the block's tiles */
+    int first_straight; /* from here on, exponents stay relative to what they are relative to */
+    int end_inner;      /* from here on, some row of the team does not see all keys */
+    int team_end;       /* from here on, none sees any */
+    int tile;
+    int slot; /* of what the team's next step wants */
+} tile_walk;
+
+static __device__ __forceinline__ void meet_team(const warp_share *warp)
+{
+    barrier_wait_apart(2 + warp->late, TEAM_THREADS);
+}
+
+/* The first team loads all keys, the second all values; a thread one chunk of every fourth row. */
+static __device__ __forceinline__ void load_tile(const warp_share *warp, const tile_walk *walk,
+                                                 int tile, int slot)
+{
+    enum { ROWS_APART = TEAM_THREADS / (HEAD_DIM / CHUNK) };
+    static_assert(ROWS_APART == 4, "the swizzle repeats after eight rows, every second chunk");
+    const tile_stream *from = &warp->stream;
+    if (tile < walk->end) {
+        const element *global =
+            from->first + STRIDE_UNIT * times_stride(tile * KV_TILE, from->row_stride);
+        element *to = warp->shared->slots[slot] + from->place;
+        const int rows_left = from->end_row - tile * KV_TILE;
+#pragma unroll
+        for (int i = 0; i < KV_TILE / ROWS_APART; i++) {
+            cp_async_16_or_zero((i % 2 ? columns_on(to, 4 * CHUNK) : to) +
+                                    i * ROWS_APART * HEAD_DIM,
+                                global, i * ROWS_APART < rows_left);
+            global += STRIDE_UNIT * times_stride(ROWS_APART, from->row_stride);
+        }
+    }
+    cp_async_commit();
+}
+
+static __device__ __forceinline__ int slots_on(int slot, int count)
+{
+    slot += count;
+    return slot >= SLOTS ? slot - SLOTS : slot;
+}
+
+/* The next step of both teams: what they want is there. */
+static __device__ __forceinline__ void meet_block(void)
+{
+    cp_async_wait(0);
+    barrier_wait_apart(1, THREADS);
+}
+
+/* To a tile's values. The first team's step h comes with the second's step h - 1, and nobody wants
+ * what came two before: its slot takes the next in the order K0 K1 V0 K2 V1 K3 … */
+static __device__ __forceinline__ void turn_to_values(const warp_share *warp, const tile_walk *walk)
+{
+    meet_block();
+    load_tile(warp, walk, walk->tile + 2 - warp->late, slots_on(walk->slot, 1 + warp->late));
+}
+
+/* Queries and the first keys; the second team lets the first go ahead by a step. */
+static __device__ __forceinline__ void load_first(const warp_share *warp, const tile_walk *walk)
+{
+    copy_queries(warp->args, warp->share, warp->shared->q + warp->team_row * HEAD_DIM, TEAM_ROWS,
+                 HEAD_DIM, warp->block_row + warp->team_row, thread_id() % TEAM_THREADS, TEAM_THREADS);
+    cp_async_commit();
+    if (!warp->late) {
+        load_tile(warp, walk, walk->first, 0);
+        load_tile(warp, walk, walk->first + 1, 1);
+        cp_async_wait(1);
+    }
+    barrier_wait_apart(1, THREADS);
+    if (warp->late) {
+        meet_block();
+        load_tile(warp, walk, walk->first, 2);
+    }
+}
+
+static __device__ __forceinline__ void score_keys(const warp_share *warp, int slot,
+                                                  float scores[ROW_GROUPS][SCORE_TILES][4])
+{
+    element *q = warp->shared->q + warp->score_row * HEAD_DIM;
+    element *k = warp->shared->slots[slot] + warp->score_key * HEAD_DIM;
+#pragma unroll
+    for (int step = 0; step < QUERY_STEPS; step++) {
+        unsigned query[ROW_GROUPS][4];
+        load_query_step(query, q, step);
+        score_step(scores, query, k, step, 0, SCORE_TILES, step == 0);
+    }
+}
+
+static __device__ __forceinline__ void hide_scores(const warp_share *warp, int tile,
+                                                   float scores[ROW_GROUPS][SCORE_TILES][4])
+{
+    hide_keys(scores, warp->args, warp->share, warp->block_row + warp->score_row,
+              tile * KV_TILE + warp->score_key, warp->share->kv_rows);
+}
+
+/* Exponents become relative to the largest score of a row so far: two warps have scores of it, and
+ * all four of the team have sums of it to shrink. */
+static __device__ __forceinline__ void move_team_maximum(
+    const warp_share *warp, const float scores[ROW_GROUPS][SCORE_TILES][4],
+    float out[OUT_GROUPS][WARP_TILES][4], softmax_state *softmax, float base[LANE_ROWS])
+{
+    shared_tiles *shared = warp->shared;
+    const int half = warp->score_key / SCORE_KEYS;
+    float largest[LANE_ROWS];
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        largest[r] = quad_max(lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity()));
+        if (lane_id() % 4 == 0)
+            shared->halves[half][warp->score_row + lane_row(r)] = largest[r];
+    }
+    meet_team(warp);
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = warp->score_row + lane_row(r);
+        const float both = fmaxf(largest[r], shared->halves[1 - half][row]);
+        const float new_max = fmaxf(softmax->max[r], both * warp->scale_log2);
+        base[r] = exponent_base(new_max);
+        const float correction = exp2_approx(softmax->max[r] - base[r]);
+        softmax->max[r] = new_max;
+        softmax->sum[r] *= correction;
+        if (half == 0 && lane_id() % 4 == 0)
+            shared->rows[row] = correction;
+    }
+    meet_team(warp);
+#pragma unroll
+    for (int i = 0; i < OUT_GROUPS * 2; i++) {
+        const float correction = shared->rows[warp->team_row + i * 8 + lane_id() / 4];
+#pragma unroll
+        for (int n = 0; n < WARP_TILES * 2; n++)
+            out[i / 2][n / 2][i % 2 * 2 + n % 2] *= correction;
+    }
+}
+
+/* Weights as they are multiplied, two neighbours in a word; and what rounding took away of them, for
+ * rows that see few keys. A hidden key's -0 stays what it is. */
+typedef struct packed_weights {
+    unsigned word[ROW_GROUPS][SCORE_TILES][2];
+} packed_weights;
+
+static __device__ __forceinline__ void pack_weights(const float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                    packed_weights *weights)
+{
+#pragma unroll
+    for (int i = 0; i < TILE_SCORES / 2; i++) {
+        const float *pair = &scores[i / (2 * SCORE_TILES)][i / 2 % SCORE_TILES][i % 2 * 2];
+        weights->word[i / (2 * SCORE_TILES)][i / 2 % SCORE_TILES][i % 2] =
+            pack_elements(pair[0], pair[1]);
+    }
+}
+
+static __device__ __forceinline__ float rest_of(float weight, unsigned rounded)
+{
+    return __float_as_uint(weight) == 0x80000000u
+               ? weight
+               : weight - element_to_f32((element)(rounded & 0xffffu));
+}
+
+static __device__ __forceinline__ void pack_rest(const float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                 const packed_weights *weights,
+                                                 packed_weights *rest)
+{
+#pragma unroll
+    for (int i = 0; i < TILE_SCORES / 2; i++) {
+        const int group = i / (2 * SCORE_TILES), n = i / 2 % SCORE_TILES;
+        const float *pair = &scores[group][n][i % 2 * 2];
+        const unsigned rounded = weights->word[group][n][i % 2];
+        rest->word[group][n][i % 2] =
+            pack_elements(rest_of(pair[0], rounded), rest_of(pair[1], rounded >> 16));
+    }
+}
+
+/* For the team, which is done with those of the tile before. */
+static __device__ __forceinline__ void leave_weights(const warp_share *warp,
+                                                     const packed_weights *weights)
+{
+    element *first = tile_element(warp->shared->weights + warp->score_row * KV_TILE, KV_TILE, lane_id() / 4,
+                                  warp->score_key + lane_id() % 4 * 2);
+#pragma unroll
+    for (int i = 0; i < TILE_SCORES / 2; i++) {
+        const int group = i / (2 * SCORE_TILES), n = i / 2 % SCORE_TILES;
+        *(unsigned *)(columns_on(first, n * 8) + (group * 16 + i % 2 * 8) * KV_TILE) =
+            weights->word[group][n][i % 2];
+    }
+}
+
+/* out += P·V. Where weigh is 1, exponentials of the next tile's scores are spread between the matrix
+ * instructions. */
+static __device__ __forceinline__ void add_values(const warp_share *warp, int slot,
+                                                  float out[OUT_GROUPS][WARP_TILES][4],
+                                                  float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                  softmax_state *softmax, int weigh)
+{
+    enum { PAIRS = WARP_TILES / 2, EACH = TILE_SCORES / (KV_TILE / 16 * PAIRS) };
+    element *p = tile_element(warp->shared->weights + warp->team_row * KV_TILE, KV_TILE, lane_id() % 16,
+                              lane_id() / 16 * CHUNK);
+    element *v = tile_element(warp->shared->slots[slot] + warp->first_dim, VALUE_DIM,
+                              lane_id() % 16, lane_id() / 16 * CHUNK);
+#pragma unroll
+    for (int step = 0; step < KV_TILE / 16; step++) {
+        unsigned weights[OUT_GROUPS][4];
+#pragma unroll
+        for (int group = 0; group < OUT_GROUPS; group++)
+            ldmatrix_x4(weights[group], columns_on(p, step * 16) + group * 16 * KV_TILE);
+#pragma unroll
+        for (int pair = 0; pair < PAIRS; pair++) {
+            const int done = (step * PAIRS + pair) * EACH;
+            unsigned values[4];
+            ldmatrix_x4_trans(values, columns_on(v, pair * 16) + step * 16 * VALUE_DIM);
+#pragma unroll
+            for (int group = 0; group < OUT_GROUPS; group++) {
+                mma_elements(out[group][2 * pair], weights[group], values[0], values[1], 0);
+                mma_elements(out[group][2 * pair + 1], weights[group], values[2], values[3], 0);
+            }
+            if (weigh)
+                exponentiate(scores, softmax, softmax->max, warp->scale_log2, done, done + EACH);
+        }
+    }
+}
+
+/* The same key by key, for the rows that see it; weights of hidden keys are -0. is_rest: of weights,
+ * with any sign: an infinite value was counted with the weights. */
+static __device__ __forceinline__ void add_values_by_key(const warp_share *warp, int slot,
+                                                         float out[OUT_GROUPS][WARP_TILES][4],
+                                                         int is_rest)
+{
+    element *p = warp->shared->weights + (warp->team_row + lane_id() / 4) * KV_TILE;
+    element *v = warp->shared->slots[slot] + warp->first_dim;
+#pragma unroll 1
+    for (int key = 0; key < KV_TILE; key++) {
+        unsigned values[WARP_TILES];
+#pragma unroll
+        for (int n = 0; n < WARP_TILES; n++)
+            values[n] =
+                *(unsigned *)tile_element(v, VALUE_DIM, key, n * 8 + lane_id() % 4 * 2);
+#pragma unroll
+        for (int i = 0; i < OUT_GROUPS * 2; i++) {
+            const element bits = p[i * 8 * KV_TILE + (key ^ lane_id() / 4 * CHUNK)];
+            const float weight = element_to_f32(bits);
+#pragma unroll
+            for (int n = 0; n < WARP_TILES * 2; n++) {
+                float *sum = &out[i / 2][n / 2][i % 2 * 2 + n % 2];
+                const float value = element_to_f32((element)(values[n / 2] >> n % 2 * 16));
+                const int counts = bits != 0x8000u && (!is_rest || value - value == 0.0f);
+                *sum = counts ? fmaf(weight, value, *sum) : *sum;
+            }
+        }
+    }
+}
+
+/* How a tile whose scores may move the maximum is multiplied: hidden values may be NaN or infinite,
+ * which shows in the result, and then the rows are computed once more, carefully: by key. */
+typedef struct tile_manner {
+    int by_key;
+    int count_rest;
+} tile_manner;
+
+static __device__ __forceinline__ tile_manner manner_of(const warp_share *warp,
+                                                        const key_limits *limits, int tile,
+                                                        int careful)
+{
+    const int first_key = tile * KV_TILE;
+    const int at_boundary =
+        first_key < limits->all_first || first_key + KV_TILE > limits->all_end;
+    tile_manner manner;
+    manner.by_key = careful && at_boundary;
+    manner.count_rest = at_boundary && see_few_keys(warp->args, limits);
+    return manner;
+}
+
+/* Any tile's scores become weights. */
+static __device__ __forceinline__ void weigh_tile(const warp_share *warp, tile_manner manner,
+                                                  float scores[ROW_GROUPS][SCORE_TILES][4],
+                                                  float out[OUT_GROUPS][WARP_TILES][4],
+                                                  softmax_state *softmax, packed_weights *weights,
+                                                  packed_weights *rest)
+{
+    float base[LANE_ROWS];
+    move_team_maximum(warp, scores, out, softmax, base);
+    if (manner.by_key)
+        exponentiate_marked(scores, softmax, base, warp->scale_log2);
+    else
+        exponentiate(scores, softmax, base, warp->scale_log2, 0, TILE_SCORES);
+    pack_weights(scores, weights);
+    if (!ALL_KEYS && manner.count_rest)
+        pack_rest(scores, weights, rest);
+}
+
+/* Multiplies any tile's weights, which the team has left. */
+static __device__ __forceinline__ void add_any(const warp_share *warp, tile_manner manner, int slot,
+                                               float out[OUT_GROUPS][WARP_TILES][4],
+                                               const packed_weights *rest)
+{
+#pragma unroll 1
+    for (int part = 0; part < (!ALL_KEYS && manner.count_rest ? 2 : 1); part++) {
+        if (part == 1) {
+            meet_team(warp);
+            leave_weights(warp, rest);
+            meet_team(warp);
+        }
+        if (!ALL_KEYS && manner.by_key)
+            add_values_by_key(warp, slot, out, part);
+        else
+            add_values(warp, slot, out, 0, 0, 0);
+    }
+}
+
+/* A team's rows over all keys that the block's rows see. Its steps: scores of the first tile; then for
+ * every tile the scores of the one after it, and its own values. In the last loops the team has no
+ * scores, then no values left. */
+static __device__ __forceinline__ void attend(const warp_share *warp, tile_walk *walk,
+                                              const key_limits *limits, int careful,
+                                              float out[OUT_GROUPS][WARP_TILES][4],
+                                              softmax_state *softmax)
+{
+    float scores[ROW_GROUPS][SCORE_TILES][4];
+    packed_weights weights, rest;
+    tile_manner manner = manner_of(warp, limits, walk->first, careful);
+    load_first(warp, walk);
+    score_keys(warp, 0, scores);
+    if (!ALL_KEYS)
+        hide_scores(warp, walk->first, scores);
+    weigh_tile(warp, manner, scores, out, softmax, &weights, &rest);
+    walk->slot = 1;
+    walk->tile = walk->first;
+#pragma unroll 1
+    for (; (careful || !ALL_KEYS) && walk->tile + 1 < walk->first_straight; walk->tile++) {
+        meet_block();
+        leave_weights(warp, &weights);
+        score_keys(warp, walk->slot, scores);
+        if (!ALL_KEYS)
+            hide_scores(warp, walk->tile + 1, scores);
+        walk->slot = slots_on(walk->slot, 1);
+        turn_to_values(warp, walk);
+        add_any(warp, manner, walk->slot, out, &rest);
+        manner = manner_of(warp, limits, walk->tile + 1, careful);
+        weigh_tile(warp, manner, scores, out, softmax, &weights, &rest);
+        walk->slot = slots_on(walk->slot, 1);
+    }
+    if (careful || (!ALL_KEYS && walk->tile + 1 == walk->team_end)) {
+        meet_block();
+        leave_weights(warp, &weights);
+        walk->slot = slots_on(walk->slot, 1);
+        turn_to_values(warp, walk);
+        add_any(warp, manner, walk->slot, out, &rest);
+    } else {
+#pragma unroll 1
+        for (; walk->tile + 1 < walk->team_end; walk->tile++) {
+            meet_block();
+            leave_weights(warp, &weights);
+            score_keys(warp, walk->slot, scores);
+            if (!ALL_KEYS && walk->tile + 1 >= walk->end_inner)
+                hide_scores(warp, walk->tile + 1, scores);
+            walk->slot = slots_on(walk->slot, 1);
+            turn_to_values(warp, walk);
+            add_values(warp, walk->slot, out, scores, softmax, 1);
+            pack_weights(scores, &weights);
+            walk->slot = slots_on(walk->slot, 1);
+        }
+        meet_block();
+        leave_weights(warp, &weights);
+        walk->slot = slots_on(walk->slot, 1);
+        turn_to_values(warp, walk);
+        add_values(warp, walk->slot, out, scores, softmax, 0);
+    }
+    walk->slot = slots_on(walk->slot, 1);
+#pragma unroll 1
+    for (walk->tile++; !ALL_KEYS && walk->tile < walk->end; walk->tile++) {
+        meet_block();
+        walk->slot = slots_on(walk->slot, 1);
+        turn_to_values(warp, walk);
+        walk->slot = slots_on(walk->slot, 1);
+    }
+    if (!warp->late)
+        barrier_wait_apart(1, THREADS);
+}
+
+/* Every row has seen a tile's worth of keys, or all that the team's rows have in common, where
+ * exponents stay as they are. */
+static __device__ __forceinline__ tile_walk limit_walk(const warp_share *warp,
+                                                       const key_limits *block,
+                                                       const key_limits *team, int careful)
+{
+    tile_walk walk;
+    walk.first = block->first / KV_TILE;
+    walk.end = (block->end + KV_TILE - 1) / KV_TILE;
+    walk.team_end = ALL_KEYS ? walk.end
+                             : clamp_int((team->end + KV_TILE - 1) / KV_TILE, walk.first + 1,
+                                         walk.end);
+    walk.first_straight = walk.team_end;
+    if (!careful && (ALL_KEYS || !see_few_keys(warp->args, team)))
+        walk.first_straight = min((team->all_first + 2 * KV_TILE - 1) / KV_TILE, walk.team_end);
+    walk.end_inner = team->all_end / KV_TILE;
+    return walk;
+}
+
+/* Tells of the team's rows which have sums that are infinite or NaN. Such a row is wrong: a weight was
+ * larger than an element can hold, or a value that the row does not see was NaN or infinite, or the
+ * first scores were all -inf. */
+static __device__ __forceinline__ void find_wrong(const warp_share *warp,
+                                                  const float out[OUT_GROUPS][WARP_TILES][4])
+{
+    int *rows = warp->shared->not_finite[warp->first_dim / WARP_DIMS] + warp->team_row;
+#pragma unroll
+    for (int i = 0; i < OUT_GROUPS * 2; i++) {
+        float zero = 0.0f; /* NaN where something is not finite */
+#pragma unroll
+        for (int n = 0; n < WARP_TILES * 2; n++)
+            zero = fmaf(0.0f, out[i / 2][n / 2][i % 2 * 2 + n % 2], zero);
+        const unsigned lanes = __ballot_sync(ALL_LANES, zero != 0.0f);
+        if (lane_id() % 4 == 0)
+            rows[i * 8 + lane_id() / 4] = (lanes >> lane_id() & 15) != 0;
+    }
+}
+
+/* The warps' sums and maxima of a row meet. */
+static __device__ __forceinline__ void join_rows(const warp_share *warp,
+                                                 const softmax_state *softmax)
+{
+    shared_tiles *shared = warp->shared;
+    const int half = warp->score_key / SCORE_KEYS;
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; r++) {
+        const int row = warp->score_row + lane_row(r);
+        const float sum = quad_sum(softmax->sum[r]);
+        if (lane_id() % 4 == 0) {
+            shared->halves[half][row] = sum;
+            if (half == 0)
+                shared->rows[row] = softmax->max[r];
+        }
+    }
+    meet_team(warp);
+}
+
+/* Whether the row is stored now: where it came out right at first, or where it had not. */
+static __device__ __forceinline__ int is_stored(const warp_share *warp, int row, int careful)
+{
+    return warp->block_row + row < warp->share->rows && warp->shared->wrong[row] == careful;
+}
+
+/* A thread a row: its factor, and its LSE. The first time a sum has to leave room: the reciprocal of
+ * more than 2^126 counts as 0. */
+static __device__ __forceinline__ void end_rows(const warp_share *warp, int careful)
+{
+    shared_tiles *shared = warp->shared;
+    const int row = warp->team_row + thread_id() % TEAM_THREADS;
+    if (thread_id() % TEAM_THREADS < TEAM_ROWS) {
+        const float sum = shared->halves[0][row] + shared->halves[1][row];
+        if (!careful)
+            shared->wrong[row] = shared->not_finite[0][row] | shared->not_finite[1][row] |
+                                 shared->not_finite[2][row] | shared->not_finite[3][row] |
+                                 (0.0f * (0x1p2f * sum) != 0.0f);
+        const row_end end =
+            finish_row(warp->args, shared->rows[row], sum, warp->share->head, !ALL_KEYS);
+        if (is_stored(warp, row, careful))
+            store_lse(warp->args, warp->share, warp->block_row + row, end);
+        shared->rows[row] = end.factor;
+    }
+    meet_team(warp);
+}
+
+/* A warp's dims of all rows go through its part of the team's queries to become 16-byte stores. */
+static __device__ __forceinline__ void store_rows(const warp_share *warp, int careful,
+                                                  const float out[OUT_GROUPS][WARP_TILES][4])
+{
+    enum { ROW_CHUNKS = WARP_DIMS / CHUNK, ROWS_AT_ONCE = WARP_LANES / ROW_CHUNKS };
+    const attention_args *args = warp->args;
+    element *tile =
+        warp->shared->q + warp->team_row * HEAD_DIM + warp->first_dim * TEAM_ROWS;
+    element *first = tile_element(tile, WARP_DIMS, lane_id() / 4, lane_id() % 4 * 2);
+#pragma unroll
+    for (int i = 0; i < OUT_GROUPS * 2; i++) {
+        const float factor = warp->shared->rows[warp->team_row + i * 8 + lane_id() / 4];
+#pragma unroll
+        for (int n = 0; n < WARP_TILES; n++)
+            *(unsigned *)(columns_on(first, n * 8) + i * 8 * WARP_DIMS) =
+                pack_elements(out[i / 2][n][i % 2 * 2] * factor,
+                              out[i / 2][n][i % 2 * 2 + 1] * factor);
+    }
+    __syncwarp();
+    const int column = lane_id() % ROW_CHUNKS * CHUNK;
+    if (warp->first_dim + column >= args->value_dim)
+        return;
+#pragma unroll 4
+    for (int i = lane_id() / ROW_CHUNKS; i < TEAM_ROWS; i += ROWS_AT_ONCE) {
+        const int row = warp->team_row + i;
+        if (is_stored(warp, row, careful))
+            store_global_16((element *)args->out +
+                                q_index(args, warp->share, STRIDES(args, out),
+                                        warp->block_row + row) +
+                                warp->first_dim + column,
+                            *(uint4 *)tile_element(tile, WARP_DIMS, i, column));
+    }
+}
+
+static __device__ __forceinline__ tile_stream stream_of(const sequence_share *share,
+                                                        const void *tensor,
+                                                        const tensor_strides *strides, int dims)
+{
+    const int thread = thread_id() % TEAM_THREADS;
+    const int row = thread / (HEAD_DIM / CHUNK), column = thread % (HEAD_DIM / CHUNK) * CHUNK;
+    tile_stream stream;
+    stream.first = (const element *)tensor + first_kv_index(share, strides) +
+                   STRIDE_UNIT * times_stride(row, strides->row) + column;
+    stream.row_stride = strides->row;
+    stream.place = number_now((int)(tile_element(0, HEAD_DIM, row, column) - (element *)0));
+    stream.end_row = column < dims ? share->kv_rows - row : 0;
+    return stream;
+}
+
+/* The block's rows over all keys. careful: only those that came out wrong are stored. Returns whether
+ * this thread knows of one that did. */
+static __device__ __forceinline__ int attend_rows(const attention_args *args, int careful)
+{
+    const int late = warp_id() / TEAM_WARPS;
+    const sequence_share share =
+        find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    const int team_warp = warp_id() % TEAM_WARPS;
+    warp_share warp;
+    warp.args = args;
+    warp.share = &share;
+    warp.shared = SHARED_MEMORY(shared_tiles);
+    warp.stream = late ? stream_of(&share, args->v, STRIDES(args, v), args->value_dim)
+                       : stream_of(&share, args->k, STRIDES(args, k), args->head_dim);
+    warp.late = late;
+    /* Rows that see the most keys come first: a long block that started last would be waited for. */
+    warp.block_row = (int)(gridDim.x - 1 - blockIdx.x) * QUERY_TILE;
+    warp.team_row = late * TEAM_ROWS;
+    warp.score_row = warp.team_row + team_warp % 2 * WARP_ROWS;
+    warp.score_key = team_warp / 2 * SCORE_KEYS;
+    warp.first_dim = team_warp * WARP_DIMS;
+    warp.scale_log2 = args->scale_log2;
+    if (warp.block_row >= share.rows)
+        return 0;
+    const key_limits block = limits_of_rows(args, &share, warp.block_row, QUERY_TILE);
+    const key_limits team =
+        limits_of_rows(args, &share, warp.block_row + warp.team_row, TEAM_ROWS);
+    tile_walk walk = limit_walk(&warp, &block, &team, careful);
+    float out[OUT_GROUPS][WARP_TILES][4] = {};
+    softmax_state softmax;
+    forget(&softmax);
+    if (ALL_KEYS || walk.first < walk.end)
+        attend(&warp, &walk, &team, careful, out, &softmax);
+    meet_team(&warp);
+    if (!careful)
+        find_wrong(&warp, out);
+    join_rows(&warp, &softmax);
+    end_rows(&warp, careful);
+    store_rows(&warp, careful, out);
+    const int row = warp.team_row + thread_id() % TEAM_ROWS;
+    return warp.block_row + row < share.rows && warp.shared->wrong[row];
+}
+
+/* A function of its own: inside the kernel it would take registers from what runs always. */
+static __device__ __noinline__ void attend_again(const attention_args *args)
+{
+    attend_rows(args, 1);
+}
+
+/* 4. The kernel. */
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    KERNEL_NAME(const __grid_constant__ attention_args args)
+{
+    if (__syncthreads_or(attend_rows(&args, 0)))
+        attend_again(&args);
+}
