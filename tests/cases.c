@@ -165,33 +165,41 @@ static void add_shared_keys(void)
     }
 }
 
-static void add_strange_key(fc_type type, case_values values, const char *name, int64_t q_length,
+static void add_large(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length)
+{
+    case_draft d = draft_make("large_dims", batch, 1, q_length, kv_length, 256);
+    find_feature(feature)->apply(&d);
+    draft_name(&d, "%s-b%d-q%d-kv%d-d256", feature, (int)batch, (int)q_length, (int)kv_length);
+    case_add(&d);
+}
+
+/* The key in the middle is hidden from most rows. */
+static void add_strange_key(const char *name, case_values values, fc_type type, int64_t q_length,
                             int64_t window_left)
 {
-    case_draft d = draft_make("rows", 1, 1, q_length, 1030, 256);
+    case_draft d = draft_make("large_dims", 1, 1, q_length, 1030, 256);
     d.c.problem.q_type = type;
     d.c.problem.has_window = 1;
     d.c.problem.window_left = window_left;
     d.c.problem.window_right = 0;
     d.c.values = values;
-    draft_name(&d, "%s-window%d-q%d-kv1030", name, (int)window_left, (int)q_length);
+    draft_name(&d, "%s-window%d-q%d-kv1030-d256", name, (int)window_left, (int)q_length);
     case_add(&d);
 }
 
-/* So many rows and keys of 256 dims that sm80_prefill gives a block 128 rows and two teams of warps.
- * A strange key in the middle is hidden from most rows. */
+/* So many rows and keys of 256 dims that sm80_prefill takes larger blocks where there is room. */
 static void add_large_dims(void)
 {
     static const char *const names[] = {"bf16", "sinks", "packed_q", "packed_kv", "kv_lengths"};
     static const char *const limits[] = {"causal", "causal_top_left", "window", "window_left"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        add_rows(names[i], 2, 120, 330, 256);
-    add_rows("smaller_values", 1, 250, 320, 256);
-    add_rows("bf16", 1, 250, 320, 256);
+        add_large(names[i], 2, 120, 330);
+    add_large("smaller_values", 1, 250, 320);
+    add_large("bf16", 1, 250, 320);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        add_rows(limits[i], 1, 250, 1030, 256);
-    add_strange_key(FC_F16, CASE_NAN_VALUE, "nan_value", 250, 300);
-    add_strange_key(FC_BF16, CASE_INF_VALUE, "inf_value", 510, 30);
+        add_large(limits[i], 1, 250, 1030);
+    add_strange_key("nan_value", CASE_NAN_VALUE, FC_F16, 250, 300);
+    add_strange_key("inf_value", CASE_INF_VALUE, FC_BF16, 510, 30);
 }
 
 static bool is_contradictory(const fc_attention *problem)

@@ -57,9 +57,10 @@ class CudaTest(CliTest):
             return
         kernels = json.loads(self.succeed("resources", "--json"))["kernels"]
         self.assertTrue(all(kernel["within_budget"] for kernel in kernels))
-        # An L4 runs all but Hopper's own.
-        self.assertTrue(all(kernel["shared_bytes"] <= 99 * 1024 for kernel in kernels
-                            if not kernel["kernel"].startswith("sm90_")))
+        # An L4 runs all but Hopper's own, and these, of which there are others.
+        larger = {re.sub("(_all)?_b?f16$", "", kernel["kernel"]) for kernel in kernels
+                  if kernel["shared_bytes"] > 99 * 1024 and not kernel["kernel"].startswith("sm90_")}
+        self.assertEqual(larger, {"sm80_prefill_d256_tall", "sm80_prefill_d256_wide"})
         self.assertIn("ladder_swizzle_d64", {kernel["kernel"] for kernel in kernels})
         result = flashcore("resources", "--registers", "20")
         self.assertEqual(result.returncode, 1)

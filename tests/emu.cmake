@@ -66,6 +66,15 @@ foreach(kernel sm80_prefill sm90_prefill)
     set_tests_properties(emu_whole_tiles_${kernel} PROPERTIES COST 15)
 endforeach()
 
+
+# The largest blocks that sm80_prefill has room for on an H100, an A100 and an L4.
+foreach(capability 90 80 89)
+    add_test(NAME emu_large_dims_sm_${capability}
+        COMMAND flashcore check --backend emu --kernel sm80_prefill --filter large_dims)
+    set_tests_properties(emu_large_dims_sm_${capability} PROPERTIES COST 15 ENVIRONMENT
+        "FLASHCORE_EMU_CAPABILITY=${capability}")
+endforeach()
+
 foreach(part compare rows isolated)
     add_test(NAME emu_${part}
         COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_${part}_test.py)

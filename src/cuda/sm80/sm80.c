@@ -12,9 +12,8 @@ enum {
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
     PREFILL_KEYS = 64, /* whole tiles of every variant */
-    PREFILL_D256_ROWS = 64,
-    WIDE_ROWS = 128,
     WIDE_BYTES = 180 * 1024, /* of shared memory, that a block of wide.cu has */
+    TALL_BYTES = 160 * 1024, /* that one of prefill.cu with 128 rows of 256 dims has */
     LATENCY_ROWS = 16,
     /* A split takes at least this many keys: joining splits costs a launch. */
     LEAST_SPLIT_KEYS = 512,
@@ -99,39 +98,52 @@ static const char *one_round(const fc_attention *p)
     return fc_cuda_ends_with_row(p) ? "_k512_causal" : "_k512";
 }
 
-/* Whether a problem of prefill gets wide.cu's blocks. One is alone on its multiprocessor, so that
- * nothing hides its beginning and end: where rows see few keys it takes longer, and half empty it
- * takes as long as full. */
-static bool wide_suits(const fc_context *context, const fc_attention *p)
+/* Where rows see all keys, in whole tiles, and nothing lies in memory that would have to be looked
+ * up. */
+static bool prefill_sees_all(const fc_attention *p)
 {
-    const int64_t least_keys = fc_cuda_has_limits(p) ? 1024 : 256;
-    const int64_t rows = fc_divide_up(p->q_length, PREFILL_D256_ROWS) * PREFILL_D256_ROWS;
-    const int64_t wide_rows = fc_divide_up(p->q_length, WIDE_ROWS) * WIDE_ROWS;
-    return dim_of_variant(p) == 256 && context->cuda->most_shared_bytes >= WIDE_BYTES &&
-           p->kv_length >= least_keys && 10 * wide_rows <= 11 * rows && !p->batch_invariant;
+    return fc_cuda_is_dense(p) && !fc_cuda_has_limits(p) && p->kv_length > 0 &&
+           p->kv_length % PREFILL_KEYS == 0;
 }
 
-/* A variant that looks for less than what the plain one takes, or has other blocks; "": none. */
-static const char *special_variant(const fc_kernel *kernel, const fc_plan *plan,
-                                   const attention_args *args)
+/* With 256 dims a block has 64 rows, and an L4 room for one at a time. Where there is more, blocks of
+ * 128 take less time, unless the last one is half empty: wide.cu's, or prefill.cu's own in what an
+ * A100 has. wide.cu's begin and end with nothing beside them, for which it takes many keys to make
+ * up. "": as they are. */
+static const char *large_blocks(const fc_context *context, const fc_attention *p)
+{
+    enum { LARGE_ROWS = 128, ROWS = 64 };
+    const int bytes = context->cuda->most_shared_bytes;
+    const int64_t rows = fc_divide_up(p->q_length, ROWS) * ROWS;
+    const int64_t large_rows = fc_divide_up(p->q_length, LARGE_ROWS) * LARGE_ROWS;
+    if (dim_of_variant(p) != 256 || 10 * large_rows > 11 * rows || p->kv_length < 256 ||
+        p->batch_invariant)
+        return "";
+    if (bytes >= WIDE_BYTES)
+        return fc_cuda_has_limits(p) && p->kv_length < 1024 ? "" : "_wide";
+    return bytes >= TALL_BYTES ? "_tall" : "";
+}
+
+/* A variant that looks for less than what the plain one takes, or has other blocks. */
+static void name_special(const fc_kernel *kernel, const fc_plan *plan, const attention_args *args,
+                         char name[VARIANT_BYTES])
 {
     const fc_attention *p = &plan->problem;
+    name[0] = 0;
     if (p->scale < 0 || args->packed_heads.divisor > 1)
-        return "";
-    if (kernel == &fc_sm80_latency)
-        return fc_cuda_is_dense(p) ? one_round(p) : "";
-    const bool whole_tiles = p->kv_length > 0 && p->kv_length % PREFILL_KEYS == 0;
-    const bool all_keys = fc_cuda_is_dense(p) && whole_tiles && !fc_cuda_has_limits(p);
-    if (wide_suits(plan->context, p))
-        return all_keys ? "_wide_all" : "_wide";
-    return all_keys ? "_all" : "";
+        return;
+    if (kernel == &fc_sm80_prefill)
+        snprintf(name, VARIANT_BYTES, "%s%s", large_blocks(plan->context, p),
+                 prefill_sees_all(p) ? "_all" : "");
+    else if (fc_cuda_is_dense(p))
+        snprintf(name, VARIANT_BYTES, "%s", one_round(p));
 }
 
 static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)
 {
     const fc_attention *p = &plan->problem;
-    const char *special = special_variant(kernel, plan, &s->args);
-    char name[VARIANT_BYTES];
+    char special[VARIANT_BYTES], name[2 * VARIANT_BYTES];
+    name_special(kernel, plan, &s->args, special);
     for (int full = is_plain(p) ? 0 : 1; full < 2; full++) {
         snprintf(name, sizeof name, "%s_d%d%s_%s%s", kernel->name, dim_of_variant(p),
                  full ? "" : special, fc_type_name(p->q_type), full ? "_full" : "");
