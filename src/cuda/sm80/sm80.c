@@ -11,7 +11,7 @@ enum {
     MOST_GRID_YZ = 65535,
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
-    PREFILL_KEYS = 64, /* whole tiles of every variant */
+    PREFILL_KEYS = 64,       /* whole tiles of every variant */
     WIDE_BYTES = 180 * 1024, /* of shared memory, that a block of wide.cu has */
     TALL_BYTES = 160 * 1024, /* that one of prefill.cu with 128 rows of 256 dims has */
     LATENCY_ROWS = 16,
@@ -106,10 +106,10 @@ static bool prefill_sees_all(const fc_attention *p)
            p->kv_length % PREFILL_KEYS == 0;
 }
 
-/* With 256 dims a block has 64 rows, and an L4 room for one at a time. Where there is more, blocks of
- * 128 take less time, unless the last one is half empty: wide.cu's, or prefill.cu's own in what an
- * A100 has. wide.cu's begin and end with nothing beside them, for which it takes many keys to make
- * up. "": as they are. */
+/* With 256 dims a block has 64 rows, and an L4 room for one at a time. Where there is more, blocks
+ * of 128 take less time, unless the last one is half empty: wide.cu's, or prefill.cu's own in what
+ * an A100 has. wide.cu's begin and end with nothing beside them, for which it takes many keys to
+ * make up. "": as they are. */
 static const char *large_blocks(const fc_context *context, const fc_attention *p)
 {
     enum { LARGE_ROWS = 128, ROWS = 64 };

@@ -458,8 +458,9 @@ static __device__ __forceinline__ void attend(const warp_share *warp, tile_walk 
         barrier_wait_apart(1, THREADS);
 }
 
-/* Every row has seen a tile's worth of keys, or all that the team's rows have in common, where
- * exponents stay as they are. */
+/* Every row has seen a tile's worth of keys, or all that the block's rows have in common, where
+ * exponents stay as they are. Both teams get there at the same tile: compute-sanitizer's racecheck
+ * takes barriers of which they have a different number for a race. */
 static __device__ __forceinline__ tile_walk limit_walk(const warp_share *warp,
                                                        const key_limits *block,
                                                        const key_limits *team, int careful)
@@ -472,7 +473,7 @@ static __device__ __forceinline__ tile_walk limit_walk(const warp_share *warp,
                                          walk.end);
     walk.first_straight = walk.team_end;
     if (!careful && (ALL_KEYS || !see_few_keys(warp->args, team)))
-        walk.first_straight = min((team->all_first + 2 * KV_TILE - 1) / KV_TILE, walk.team_end);
+        walk.first_straight = min((block->all_first + 2 * KV_TILE - 1) / KV_TILE, walk.team_end);
     walk.end_inner = team->all_end / KV_TILE;
     return walk;
 }
