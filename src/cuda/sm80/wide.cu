@@ -86,8 +86,8 @@ typedef struct tile_walk {
     int first_straight; /* from here on, exponents stay relative to what they are relative to */
     int end_inner;      /* from here on, some row of the team does not see all keys */
     int team_end;       /* from here on, none sees any */
-    int tile;
-    int slot; /* of what the team's next step wants */
+    int tile;           /* whose weights there are */
+    int slot;           /* of what the team's next step wants */
 } tile_walk;
 
 static __device__ __forceinline__ void meet_team(const warp_share *warp)
@@ -388,9 +388,34 @@ static __device__ __forceinline__ void add_any(const warp_share *warp, tile_mann
     }
 }
 
+/* To the scores of the tile after the walk's, whose weights the team gets. From tile first_hidden on
+ * rows may not see all keys. */
+static __device__ __forceinline__ void turn_to_scores(const warp_share *warp, tile_walk *walk,
+                                                      const packed_weights *weights,
+                                                      int first_hidden,
+                                                      float scores[ROW_GROUPS][SCORE_TILES][4])
+{
+    meet_block();
+    leave_weights(warp, weights);
+    score_keys(warp, walk->slot, scores);
+    if (!ALL_KEYS && walk->tile + 1 >= first_hidden)
+        hide_scores(warp, walk->tile + 1, scores);
+    walk->slot = slots_on(walk->slot, 1);
+}
+
+/* The last tile's weights, which no scores come with. */
+static __device__ __forceinline__ void turn_to_last_values(const warp_share *warp, tile_walk *walk,
+                                                           const packed_weights *weights)
+{
+    meet_block();
+    leave_weights(warp, weights);
+    walk->slot = slots_on(walk->slot, 1);
+    turn_to_values(warp, walk);
+}
+
 /* A team's rows over all keys that the block's rows see. Its steps: scores of the first tile; then for
- * every tile the scores of the one after it, and its own values. In the last loops the team has no
- * scores, then no values left. */
+ * every tile the scores of the one after it, and its own values. At the end there may be tiles of which
+ * it sees nothing. */
 static __device__ __forceinline__ void attend(const warp_share *warp, tile_walk *walk,
                                               const key_limits *limits, int careful,
                                               float out[OUT_GROUPS][WARP_TILES][4],
@@ -408,12 +433,7 @@ static __device__ __forceinline__ void attend(const warp_share *warp, tile_walk 
     walk->tile = walk->first;
 #pragma unroll 1
     for (; (careful || !ALL_KEYS) && walk->tile + 1 < walk->first_straight; walk->tile++) {
-        meet_block();
-        leave_weights(warp, &weights);
-        score_keys(warp, walk->slot, scores);
-        if (!ALL_KEYS)
-            hide_scores(warp, walk->tile + 1, scores);
-        walk->slot = slots_on(walk->slot, 1);
+        turn_to_scores(warp, walk, &weights, 0, scores);
         turn_to_values(warp, walk);
         add_any(warp, manner, walk->slot, out, &rest);
         manner = manner_of(warp, limits, walk->tile + 1, careful);
@@ -421,29 +441,18 @@ static __device__ __forceinline__ void attend(const warp_share *warp, tile_walk 
         walk->slot = slots_on(walk->slot, 1);
     }
     if (careful || (!ALL_KEYS && walk->tile + 1 == walk->team_end)) {
-        meet_block();
-        leave_weights(warp, &weights);
-        walk->slot = slots_on(walk->slot, 1);
-        turn_to_values(warp, walk);
+        turn_to_last_values(warp, walk, &weights);
         add_any(warp, manner, walk->slot, out, &rest);
     } else {
 #pragma unroll 1
         for (; walk->tile + 1 < walk->team_end; walk->tile++) {
-            meet_block();
-            leave_weights(warp, &weights);
-            score_keys(warp, walk->slot, scores);
-            if (!ALL_KEYS && walk->tile + 1 >= walk->end_inner)
-                hide_scores(warp, walk->tile + 1, scores);
-            walk->slot = slots_on(walk->slot, 1);
+            turn_to_scores(warp, walk, &weights, walk->end_inner, scores);
             turn_to_values(warp, walk);
             add_values(warp, walk->slot, out, scores, softmax, 1);
             pack_weights(scores, &weights);
             walk->slot = slots_on(walk->slot, 1);
         }
-        meet_block();
-        leave_weights(warp, &weights);
-        walk->slot = slots_on(walk->slot, 1);
-        turn_to_values(warp, walk);
+        turn_to_last_values(warp, walk, &weights);
         add_values(warp, walk->slot, out, scores, softmax, 0);
     }
     walk->slot = slots_on(walk->slot, 1);
