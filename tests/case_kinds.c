@@ -81,7 +81,7 @@ static void add_all_values(void)
     add_rising(250, 640, 64, false);
     add_rising(70, 640, 128, false);
     add_rising(70, 640, 256, false);
-    add_rising(250, 1030, 256, true);
+    add_rising(120, 1030, 256, true);
 }
 
 /* ---- Rows and keys that are hidden ---- */

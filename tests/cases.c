@@ -197,8 +197,8 @@ static void add_large_dims(void)
     add_large("smaller_values", 1, 250, 320);
     add_large("bf16", 1, 250, 320);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        add_large(limits[i], 1, 250, 1030);
-    add_strange_key("nan_value", CASE_NAN_VALUE, FC_F16, 250, 300);
+        add_large(limits[i], 1, 120, 1030);
+    add_strange_key("nan_value", CASE_NAN_VALUE, FC_F16, 120, 430);
     add_strange_key("inf_value", CASE_INF_VALUE, FC_BF16, 510, 30);
 }
 

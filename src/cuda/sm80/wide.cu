@@ -586,17 +586,19 @@ static __device__ __forceinline__ void store_rows(const warp_share *warp, int ca
     }
 }
 
+/* What this thread loads of a tensor. */
 static __device__ __forceinline__ tile_stream stream_of(const sequence_share *share,
                                                         const void *tensor,
                                                         const tensor_strides *strides, int dims)
 {
     const int thread = thread_id() % TEAM_THREADS;
     const int row = thread / (HEAD_DIM / CHUNK), column = thread % (HEAD_DIM / CHUNK) * CHUNK;
+    element *origin = SHARED_MEMORY(element);
     tile_stream stream;
     stream.first = (const element *)tensor + first_kv_index(share, strides) +
                    STRIDE_UNIT * times_stride(row, strides->row) + column;
     stream.row_stride = strides->row;
-    stream.place = number_now((int)(tile_element(0, HEAD_DIM, row, column) - (element *)0));
+    stream.place = number_now((int)(tile_element(origin, HEAD_DIM, row, column) - origin));
     stream.end_row = column < dims ? share->kv_rows - row : 0;
     return stream;
 }
