@@ -66,7 +66,6 @@ foreach(kernel sm80_prefill sm90_prefill)
     set_tests_properties(emu_whole_tiles_${kernel} PROPERTIES COST 15)
 endforeach()
 
-
 # The largest blocks that sm80_prefill has room for on an H100; and on an A100 and an L4.
 add_test(NAME emu_large_dims
     COMMAND flashcore check --backend emu --kernel sm80_prefill --filter large_dims)

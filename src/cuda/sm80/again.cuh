@@ -22,16 +22,6 @@
 #define AGAIN_INLINE __noinline__
 #endif
 
-/* Bit l is set where lane l holds sums of its row r that are not finite. */
-static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[4], int tiles, int r)
-{
-    float nothing = 0.0f; /* stays 0 unless a sum is infinite or NaN */
-#pragma unroll
-    for (int n = 0; n < tiles; n++)
-        nothing = fmaf(sums[n][r * 2], 0.0f, fmaf(sums[n][r * 2 + 1], 0.0f, nothing));
-    return __ballot_sync(ALL_LANES, nothing != 0.0f);
-}
-
 static __device__ __forceinline__ int are_finite(const float (*sums)[4], int tiles)
 {
     float nothing[4] = {};

@@ -3,6 +3,7 @@
 #include "cuda/sm80/sm80.h"
 
 #include "cuda/sm80/plan.h"
+#include "cuda/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,7 @@ enum {
     MOST_GRID_YZ = 65535,
     VARIANT_BYTES = 64,
     PREFILL_ROWS = 128,
-    PREFILL_KEYS = 64,       /* whole tiles of every variant */
-    WIDE_BYTES = 180 * 1024, /* of shared memory, that a block of wide.cu has */
-    TALL_BYTES = 160 * 1024, /* that one of prefill.cu with 128 rows of 256 dims has */
+    PREFILL_KEYS = 64, /* whole tiles of every variant */
     LATENCY_ROWS = 16,
     /* A split takes at least this many keys: joining splits costs a launch. */
     LEAST_SPLIT_KEYS = 512,
@@ -106,22 +105,28 @@ static bool prefill_sees_all(const fc_attention *p)
            p->kv_length % PREFILL_KEYS == 0;
 }
 
+/* Whether a block may have the shared memory that a variant's budget allows it. */
+static bool has_room(const fc_context *context, const char *variant)
+{
+    const fc_cuda_variant *found = fc_cuda_find_variant(variant);
+    return found && found->most_shared_bytes <= context->cuda->most_shared_bytes;
+}
+
 /* With 256 dims a block has 64 rows, and an L4 room for one at a time. Where there is more, blocks
  * of 128 take less time, unless the last one is half empty: wide.cu's, or prefill.cu's own in what
  * an A100 has. wide.cu's begin and end with nothing beside them, for which it takes many keys to
  * make up. "": as they are. */
 static const char *large_blocks(const fc_context *context, const fc_attention *p)
 {
-    enum { LARGE_ROWS = 128, ROWS = 64 };
-    const int bytes = context->cuda->most_shared_bytes;
+    enum { ROWS = 64, LARGE_ROWS = PREFILL_ROWS };
     const int64_t rows = fc_divide_up(p->q_length, ROWS) * ROWS;
     const int64_t large_rows = fc_divide_up(p->q_length, LARGE_ROWS) * LARGE_ROWS;
     if (dim_of_variant(p) != 256 || 10 * large_rows > 11 * rows || p->kv_length < 256 ||
         p->batch_invariant)
         return "";
-    if (bytes >= WIDE_BYTES)
+    if (has_room(context, "sm80_prefill_d256_wide_f16"))
         return fc_cuda_has_limits(p) && p->kv_length < 1024 ? "" : "_wide";
-    return bytes >= TALL_BYTES ? "_tall" : "";
+    return has_room(context, "sm80_prefill_d256_tall_f16") ? "_tall" : "";
 }
 
 /* A variant that looks for less than what the plain one takes, or has other blocks. */

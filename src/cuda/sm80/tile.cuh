@@ -309,6 +309,16 @@ static __device__ __forceinline__ unsigned find_not_finite(const element *tile, 
     return found;
 }
 
+/* Bit l is set where lane l holds sums of its row r that are not finite. */
+static __device__ __forceinline__ unsigned lanes_not_finite(const float (*sums)[4], int tiles, int r)
+{
+    float nothing = 0.0f; /* stays 0 unless a sum is infinite or NaN */
+#pragma unroll
+    for (int n = 0; n < tiles; n++)
+        nothing = fmaf(sums[n][r * 2], 0.0f, fmaf(sums[n][r * 2 + 1], 0.0f, nothing));
+    return __ballot_sync(ALL_LANES, nothing != 0.0f);
+}
+
 /* A hidden key weighs -0, which nothing else gives, so that it can still be told later. */
 static __device__ __forceinline__ void exponentiate_marked(
     float scores[ROW_GROUPS][SCORE_TILES][4], softmax_state *softmax, const float base[LANE_ROWS],

@@ -38,24 +38,11 @@
 
 #define HEADS_SHARE_TILES 0
 
-#include "sm80/features.cuh"
-#include "sm80/store.cuh"
-
-/* 2. Shared memory. */
-
-typedef struct shared_tiles {
-    element q[QUERY_TILE * HEAD_DIM]; /* at the end the result */
-    element slots[SLOTS][KV_TILE * HEAD_DIM];
-    element weights[QUERY_TILE * KV_TILE];
-    float halves[2][QUERY_TILE]; /* of the scores of each half of a tile's keys: largest, or sums */
-    float rows[QUERY_TILE];      /* what sums of a row shrink by; at the end, its factor */
-    int not_finite[TEAM_WARPS][QUERY_TILE]; /* of a warp's dims of a row */
-    int wrong[QUERY_TILE];                  /* 1: the row is to be computed again */
-} shared_tiles;
+#include "sm80/wide_team.cuh"
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
 
-/* 3. Steps, in calling order. */
+/* 2. Steps, in calling order. */
 
 /* What a thread loads of every tile of its team's. */
 typedef struct tile_stream {
@@ -65,21 +52,6 @@ typedef struct tile_stream {
     int end_row; /* counted from that row on; none where its chunk is behind the dims */
 } tile_stream;
 
-/* What a warp works on. Rows are counted in the block. */
-typedef struct warp_share {
-    const attention_args *args;
-    const sequence_share *share;
-    shared_tiles *shared;
-    tile_stream stream;
-    int late; /* 1: of the second team */
-    int block_row;
-    int team_row;  /* the first of the team */
-    int score_row; /* the first that it scores */
-    int score_key; /* of a tile, the first that it scores */
-    int first_dim; /* of the values */
-    float scale_log2;
-} warp_share;
-
 /* A team's way over the block's tiles of keys, from the first on. */
 typedef struct tile_walk {
     int first, end;     /* the block's tiles */
@@ -88,20 +60,34 @@ typedef struct tile_walk {
     int team_end;       /* from here on, none sees any */
     int tile;           /* whose weights there are */
     int slot;           /* of what the team's next step wants */
+    tile_stream stream; /* of what the team loads */
 } tile_walk;
 
-static __device__ __forceinline__ void meet_team(const warp_share *warp)
+/* What this thread loads of a tensor. */
+static __device__ __forceinline__ tile_stream stream_of(const sequence_share *share,
+                                                        const void *tensor,
+                                                        const tensor_strides *strides, int dims)
 {
-    barrier_wait_apart(2 + warp->late, TEAM_THREADS);
+    const int thread = thread_id() % TEAM_THREADS;
+    const int row = thread / (HEAD_DIM / CHUNK), column = thread % (HEAD_DIM / CHUNK) * CHUNK;
+    element *origin = SHARED_MEMORY(element);
+    tile_stream stream;
+    stream.first = (const element *)tensor + first_kv_index(share, strides) +
+                   STRIDE_UNIT * times_stride(row, strides->row) + column;
+    stream.row_stride = strides->row;
+    stream.place = number_now((int)(tile_element(origin, HEAD_DIM, row, column) - origin));
+    stream.end_row = column < dims ? share->kv_rows - row : 0;
+    return stream;
 }
 
-/* The first team loads all keys, the second all values; a thread one chunk of every fourth row. */
+/* The first team loads all keys, the second all values; a thread one chunk of every fourth row. Not by
+ * copy_rows: with no register to spare the compiler finds its addresses again for every chunk. */
 static __device__ __forceinline__ void load_tile(const warp_share *warp, const tile_walk *walk,
                                                  int tile, int slot)
 {
     enum { ROWS_APART = TEAM_THREADS / (HEAD_DIM / CHUNK) };
     static_assert(ROWS_APART == 4, "the swizzle repeats after eight rows, every second chunk");
-    const tile_stream *from = &warp->stream;
+    const tile_stream *from = &walk->stream;
     if (tile < walk->end) {
         const element *global =
             from->first + STRIDE_UNIT * times_stride(tile * KV_TILE, from->row_stride);
@@ -177,96 +163,6 @@ static __device__ __forceinline__ void hide_scores(const warp_share *warp, int t
               tile * KV_TILE + warp->score_key, warp->share->kv_rows);
 }
 
-/* Exponents become relative to the largest score of a row so far: two warps have scores of it, and
- * all four of the team have sums of it to shrink. */
-static __device__ __forceinline__ void move_team_maximum(
-    const warp_share *warp, const float scores[ROW_GROUPS][SCORE_TILES][4],
-    float out[OUT_GROUPS][WARP_TILES][4], softmax_state *softmax, float base[LANE_ROWS])
-{
-    shared_tiles *shared = warp->shared;
-    const int half = warp->score_key / SCORE_KEYS;
-    float largest[LANE_ROWS];
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        largest[r] = quad_max(lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity()));
-        if (lane_id() % 4 == 0)
-            shared->halves[half][warp->score_row + lane_row(r)] = largest[r];
-    }
-    meet_team(warp);
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp->score_row + lane_row(r);
-        const float both = fmaxf(largest[r], shared->halves[1 - half][row]);
-        const float new_max = fmaxf(softmax->max[r], both * warp->scale_log2);
-        base[r] = exponent_base(new_max);
-        const float correction = exp2_approx(softmax->max[r] - base[r]);
-        softmax->max[r] = new_max;
-        softmax->sum[r] *= correction;
-        if (half == 0 && lane_id() % 4 == 0)
-            shared->rows[row] = correction;
-    }
-    meet_team(warp);
-#pragma unroll
-    for (int i = 0; i < OUT_GROUPS * 2; i++) {
-        const float correction = shared->rows[warp->team_row + i * 8 + lane_id() / 4];
-#pragma unroll
-        for (int n = 0; n < WARP_TILES * 2; n++)
-            out[i / 2][n / 2][i % 2 * 2 + n % 2] *= correction;
-    }
-}
-
-/* Weights as they are multiplied, two neighbours in a word; and what rounding took away of them, for
- * rows that see few keys. A hidden key's -0 stays what it is. */
-typedef struct packed_weights {
-    unsigned word[ROW_GROUPS][SCORE_TILES][2];
-} packed_weights;
-
-static __device__ __forceinline__ void pack_weights(const float scores[ROW_GROUPS][SCORE_TILES][4],
-                                                    packed_weights *weights)
-{
-#pragma unroll
-    for (int i = 0; i < TILE_SCORES / 2; i++) {
-        const float *pair = &scores[i / (2 * SCORE_TILES)][i / 2 % SCORE_TILES][i % 2 * 2];
-        weights->word[i / (2 * SCORE_TILES)][i / 2 % SCORE_TILES][i % 2] =
-            pack_elements(pair[0], pair[1]);
-    }
-}
-
-static __device__ __forceinline__ float rest_of(float weight, unsigned rounded)
-{
-    return __float_as_uint(weight) == 0x80000000u
-               ? weight
-               : weight - element_to_f32((element)(rounded & 0xffffu));
-}
-
-static __device__ __forceinline__ void pack_rest(const float scores[ROW_GROUPS][SCORE_TILES][4],
-                                                 const packed_weights *weights,
-                                                 packed_weights *rest)
-{
-#pragma unroll
-    for (int i = 0; i < TILE_SCORES / 2; i++) {
-        const int group = i / (2 * SCORE_TILES), n = i / 2 % SCORE_TILES;
-        const float *pair = &scores[group][n][i % 2 * 2];
-        const unsigned rounded = weights->word[group][n][i % 2];
-        rest->word[group][n][i % 2] =
-            pack_elements(rest_of(pair[0], rounded), rest_of(pair[1], rounded >> 16));
-    }
-}
-
-/* For the team, which is done with those of the tile before. */
-static __device__ __forceinline__ void leave_weights(const warp_share *warp,
-                                                     const packed_weights *weights)
-{
-    element *first = tile_element(warp->shared->weights + warp->score_row * KV_TILE, KV_TILE, lane_id() / 4,
-                                  warp->score_key + lane_id() % 4 * 2);
-#pragma unroll
-    for (int i = 0; i < TILE_SCORES / 2; i++) {
-        const int group = i / (2 * SCORE_TILES), n = i / 2 % SCORE_TILES;
-        *(unsigned *)(columns_on(first, n * 8) + (group * 16 + i % 2 * 8) * KV_TILE) =
-            weights->word[group][n][i % 2];
-    }
-}
-
 /* out += P·V. Where weigh is 1, exponentials of the next tile's scores are spread between the matrix
  * instructions. */
 static __device__ __forceinline__ void add_values(const warp_share *warp, int slot,
@@ -275,8 +171,8 @@ static __device__ __forceinline__ void add_values(const warp_share *warp, int sl
                                                   softmax_state *softmax, int weigh)
 {
     enum { PAIRS = WARP_TILES / 2, EACH = TILE_SCORES / (KV_TILE / 16 * PAIRS) };
-    element *p = tile_element(warp->shared->weights + warp->team_row * KV_TILE, KV_TILE, lane_id() % 16,
-                              lane_id() / 16 * CHUNK);
+    element *p = tile_element(warp->shared->weights + warp->team_row * KV_TILE, KV_TILE,
+                              lane_id() % 16, lane_id() / 16 * CHUNK);
     element *v = tile_element(warp->shared->slots[slot] + warp->first_dim, VALUE_DIM,
                               lane_id() % 16, lane_id() / 16 * CHUNK);
 #pragma unroll
@@ -487,122 +383,6 @@ static __device__ __forceinline__ tile_walk limit_walk(const warp_share *warp,
     return walk;
 }
 
-/* Tells of the team's rows which have sums that are infinite or NaN. Such a row is wrong: a weight was
- * larger than an element can hold, or a value that the row does not see was NaN or infinite, or the
- * first scores were all -inf. */
-static __device__ __forceinline__ void find_wrong(const warp_share *warp,
-                                                  const float out[OUT_GROUPS][WARP_TILES][4])
-{
-    int *rows = warp->shared->not_finite[warp->first_dim / WARP_DIMS] + warp->team_row;
-#pragma unroll
-    for (int i = 0; i < OUT_GROUPS * 2; i++) {
-        float zero = 0.0f; /* NaN where something is not finite */
-#pragma unroll
-        for (int n = 0; n < WARP_TILES * 2; n++)
-            zero = fmaf(0.0f, out[i / 2][n / 2][i % 2 * 2 + n % 2], zero);
-        const unsigned lanes = __ballot_sync(ALL_LANES, zero != 0.0f);
-        if (lane_id() % 4 == 0)
-            rows[i * 8 + lane_id() / 4] = (lanes >> lane_id() & 15) != 0;
-    }
-}
-
-/* The warps' sums and maxima of a row meet. */
-static __device__ __forceinline__ void join_rows(const warp_share *warp,
-                                                 const softmax_state *softmax)
-{
-    shared_tiles *shared = warp->shared;
-    const int half = warp->score_key / SCORE_KEYS;
-#pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const int row = warp->score_row + lane_row(r);
-        const float sum = quad_sum(softmax->sum[r]);
-        if (lane_id() % 4 == 0) {
-            shared->halves[half][row] = sum;
-            if (half == 0)
-                shared->rows[row] = softmax->max[r];
-        }
-    }
-    meet_team(warp);
-}
-
-/* Whether the row is stored now: where it came out right at first, or where it had not. */
-static __device__ __forceinline__ int is_stored(const warp_share *warp, int row, int careful)
-{
-    return warp->block_row + row < warp->share->rows && warp->shared->wrong[row] == careful;
-}
-
-/* A thread a row: its factor, and its LSE. The first time a sum has to leave room: the reciprocal of
- * more than 2^126 counts as 0. */
-static __device__ __forceinline__ void end_rows(const warp_share *warp, int careful)
-{
-    shared_tiles *shared = warp->shared;
-    const int row = warp->team_row + thread_id() % TEAM_THREADS;
-    if (thread_id() % TEAM_THREADS < TEAM_ROWS) {
-        const float sum = shared->halves[0][row] + shared->halves[1][row];
-        if (!careful)
-            shared->wrong[row] = shared->not_finite[0][row] | shared->not_finite[1][row] |
-                                 shared->not_finite[2][row] | shared->not_finite[3][row] |
-                                 (0.0f * (0x1p2f * sum) != 0.0f);
-        const row_end end =
-            finish_row(warp->args, shared->rows[row], sum, warp->share->head, !ALL_KEYS);
-        if (is_stored(warp, row, careful))
-            store_lse(warp->args, warp->share, warp->block_row + row, end);
-        shared->rows[row] = end.factor;
-    }
-    meet_team(warp);
-}
-
-/* A warp's dims of all rows go through its part of the team's queries to become 16-byte stores. */
-static __device__ __forceinline__ void store_rows(const warp_share *warp, int careful,
-                                                  const float out[OUT_GROUPS][WARP_TILES][4])
-{
-    enum { ROW_CHUNKS = WARP_DIMS / CHUNK, ROWS_AT_ONCE = WARP_LANES / ROW_CHUNKS };
-    const attention_args *args = warp->args;
-    element *tile =
-        warp->shared->q + warp->team_row * HEAD_DIM + warp->first_dim * TEAM_ROWS;
-    element *first = tile_element(tile, WARP_DIMS, lane_id() / 4, lane_id() % 4 * 2);
-#pragma unroll
-    for (int i = 0; i < OUT_GROUPS * 2; i++) {
-        const float factor = warp->shared->rows[warp->team_row + i * 8 + lane_id() / 4];
-#pragma unroll
-        for (int n = 0; n < WARP_TILES; n++)
-            *(unsigned *)(columns_on(first, n * 8) + i * 8 * WARP_DIMS) =
-                pack_elements(out[i / 2][n][i % 2 * 2] * factor,
-                              out[i / 2][n][i % 2 * 2 + 1] * factor);
-    }
-    __syncwarp();
-    const int column = lane_id() % ROW_CHUNKS * CHUNK;
-    if (warp->first_dim + column >= args->value_dim)
-        return;
-#pragma unroll 4
-    for (int i = lane_id() / ROW_CHUNKS; i < TEAM_ROWS; i += ROWS_AT_ONCE) {
-        const int row = warp->team_row + i;
-        if (is_stored(warp, row, careful))
-            store_global_16((element *)args->out +
-                                q_index(args, warp->share, STRIDES(args, out),
-                                        warp->block_row + row) +
-                                warp->first_dim + column,
-                            *(uint4 *)tile_element(tile, WARP_DIMS, i, column));
-    }
-}
-
-/* What this thread loads of a tensor. */
-static __device__ __forceinline__ tile_stream stream_of(const sequence_share *share,
-                                                        const void *tensor,
-                                                        const tensor_strides *strides, int dims)
-{
-    const int thread = thread_id() % TEAM_THREADS;
-    const int row = thread / (HEAD_DIM / CHUNK), column = thread % (HEAD_DIM / CHUNK) * CHUNK;
-    element *origin = SHARED_MEMORY(element);
-    tile_stream stream;
-    stream.first = (const element *)tensor + first_kv_index(share, strides) +
-                   STRIDE_UNIT * times_stride(row, strides->row) + column;
-    stream.row_stride = strides->row;
-    stream.place = number_now((int)(tile_element(origin, HEAD_DIM, row, column) - origin));
-    stream.end_row = column < dims ? share->kv_rows - row : 0;
-    return stream;
-}
-
 /* The block's rows over all keys. careful: only those that came out wrong are stored. Returns whether
  * this thread knows of one that did. */
 static __device__ __forceinline__ int attend_rows(const attention_args *args, int careful)
@@ -615,8 +395,9 @@ static __device__ __forceinline__ int attend_rows(const attention_args *args, in
     warp.args = args;
     warp.share = &share;
     warp.shared = SHARED_MEMORY(shared_tiles);
-    warp.stream = late ? stream_of(&share, args->v, STRIDES(args, v), args->value_dim)
-                       : stream_of(&share, args->k, STRIDES(args, k), args->head_dim);
+    const tile_stream stream =
+        late ? stream_of(&share, args->v, STRIDES(args, v), args->value_dim)
+             : stream_of(&share, args->k, STRIDES(args, k), args->head_dim);
     warp.late = late;
     /* Rows that see the most keys come first: a long block that started last would be waited for. */
     warp.block_row = (int)(gridDim.x - 1 - blockIdx.x) * QUERY_TILE;
@@ -631,6 +412,7 @@ static __device__ __forceinline__ int attend_rows(const attention_args *args, in
     const key_limits team =
         limits_of_rows(args, &share, warp.block_row + warp.team_row, TEAM_ROWS);
     tile_walk walk = limit_walk(&warp, &block, &team, careful);
+    walk.stream = stream;
     float out[OUT_GROUPS][WARP_TILES][4] = {};
     softmax_state softmax;
     forget(&softmax);
@@ -652,7 +434,7 @@ static __device__ __noinline__ void attend_again(const attention_args *args)
     attend_rows(args, 1);
 }
 
-/* 4. The kernel. */
+/* 3. The kernel. */
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     KERNEL_NAME(const __grid_constant__ attention_args args)
