@@ -49,10 +49,11 @@ static fc_attention rung_problem(const fc_kernel *rung, const cli_arguments *arg
 static bool read_facts(fc_context *context, const fc_attention *problem, fc_ladder_facts *facts)
 {
     fc_plan *plan = NULL;
-    const bool ok = fc_plan_create(context, problem, &plan) == FC_OK &&
-                    fc_ladder_read_facts(plan, facts) == FC_OK;
+    if (fc_plan_create(context, problem, &plan) != FC_OK)
+        return false;
+    fc_ladder_read_facts(plan, facts);
     fc_plan_destroy(plan);
-    return ok;
+    return true;
 }
 
 /* The context is the row's own: a rung that was built anew must not serve the others. */

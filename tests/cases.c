@@ -118,6 +118,7 @@ static void add_rows_in_tiles(void)
     add_rows("sinks", 67, 140, 70, 16);
     add_rows("causal", 67, 140, 140, 16);
     add_rows("smaller_values", 67, 140, 128, 16);
+    add_rows("causal", 265, 20, 20, 16); /* more than a GPU holds at once */
 }
 
 /* Whole tiles of keys, more than are under way at once; a tile of rows for each multiprocessor. */

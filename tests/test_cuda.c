@@ -184,6 +184,38 @@ static void test_blocks_stay_within_what_the_gpu_holds_at_once(void **state)
     fc_context_destroy(context);
 }
 
+/* A tile of sm80_prefill has 128 rows; of a group, sequences and tiles take x, groups y. */
+static void test_long_and_short_blocks_of_several_sequences_stand_together(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, rows;
+        int causal;
+        unsigned x, y;
+    } shapes[] = {
+        {32, 512, 1, 4 * 29, 9},  /* 256 sequences, 116 blocks at once; 9 groups, the last of 24 */
+        {1, 512, 1, 4 * 8, 1},    /* all there are */
+        {32, 8192, 1, 64, 256},   /* no room for those of two */
+        {32, 16384, 1, 128, 256}, /* nor for those of one */
+        {32, 512, 0, 4, 256},     /* all blocks alike */
+        {9000, 1, 0, 2, 36000},   /* a grid has room for 65535 groups */
+    };
+    fc_context *context;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        fc_attention p = mission();
+        p.batch = shapes[i].batch;
+        p.q_length = p.kv_length = shapes[i].rows;
+        p.causal = shapes[i].causal;
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_int_equal(fake->last_launch.gridDimX, shapes[i].x);
+        assert_int_equal(fake->last_launch.gridDimY, shapes[i].y);
+        assert_int_equal(fake->last_launch.gridDimZ, 1);
+    }
+    fc_context_destroy(context);
+}
+
 static void test_every_split_of_the_keys_has_its_blocks(void **state)
 {
     (void)state;
@@ -575,6 +607,7 @@ int main(void)
         TEST(test_a_failing_launch_is_reported),
         TEST(test_a_run_launches_into_the_callers_stream_and_does_nothing_else),
         TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
+        TEST(test_long_and_short_blocks_of_several_sequences_stand_together),
         TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_few_keys_take_one_round),
         TEST(test_whole_tiles_that_all_rows_see_have_a_variant),

@@ -104,6 +104,10 @@ typedef struct attention_args {
     fast_divisor splits; /* blocks that share the keys of a tile of rows */
     int keys_per_split;  /* a whole number of tiles */
 
+    /* Where blocks come in groups of sequences, a query head or a group of packed ones each. */
+    fast_divisor head_groups; /* of a batch */
+    fast_divisor sequences;   /* of a group of blocks */
+
     attention_features more;
 } attention_args;
 

@@ -13,6 +13,7 @@ typedef struct fc_cuda_function {
     kernel_shape shape;
     int registers;
     int static_shared_bytes;
+    int blocks_at_once; /* on the whole GPU */
 } fc_cuda_function;
 
 typedef struct fc_cuda_module fc_cuda_module;
@@ -43,10 +44,6 @@ fc_status fc_cuda_find_function(fc_cuda_device *device, const fc_cuda_variant *v
 /* The same of a variant that is built anew with these macros (rebuild.h), at its first use. */
 fc_status fc_cuda_find_rebuilt(fc_cuda_device *device, const fc_cuda_variant *variant,
                                const char *macros, const fc_cuda_function **function);
-
-/* How many blocks of a kernel the whole GPU holds at once. */
-fc_status fc_cuda_blocks_at_once(const fc_cuda_device *device, const fc_cuda_function *function,
-                                 int *blocks);
 
 /* Loads `cubin` in place of a variant's own binary, for this device; only before the first plan
  * that uses the variant. */

@@ -11,7 +11,8 @@ typedef enum kernel_grid {
     GRID_TILES,    /* x = query tile, y = query head, z = batch */
     GRID_RESIDENT, /* x = as many blocks as fit on the GPU at once, at most one a tile */
     GRID_EACH,     /* x = a block a tile, over all heads and sequences */
-    GRID_SPLITS    /* as GRID_TILES, z = batch · splits + split */
+    GRID_SPLITS,   /* as GRID_TILES, z = batch · splits + split */
+    GRID_GROUPS    /* x = query tile · sequences of a group + sequence, y = group of sequences */
 } kernel_grid;
 
 typedef struct kernel_shape {

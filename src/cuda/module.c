@@ -95,9 +95,14 @@ static fc_status prepare_function(const fc_cuda_device *d, fc_cuda_module *modul
                                    f->shape.shared_bytes),
                 kernel);
     FC_CUDA_TRY(cuda->function_get(&f->registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f->handle), kernel);
-    return fc_cuda_check(
+    FC_CUDA_TRY(
         cuda->function_get(&f->static_shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f->handle),
         kernel);
+    int each = 0; /* a multiprocessor */
+    FC_CUDA_TRY(cuda->occupancy(&each, f->handle, f->shape.threads, (size_t)f->shape.shared_bytes),
+                kernel);
+    f->blocks_at_once = each * d->multiprocessors;
+    return FC_OK;
 }
 
 static fc_status load_module(fc_cuda_module *module)
@@ -214,18 +219,6 @@ const fc_cuda_variant *fc_cuda_first_variant(const fc_cuda_device *d)
     for (const fc_cuda_module *module = d->modules; module; module = module->next)
         first = module->variant;
     return first;
-}
-
-fc_status fc_cuda_blocks_at_once(const fc_cuda_device *d, const fc_cuda_function *f, int *blocks)
-{
-    bool pushed;
-    int each = 0;
-    FC_TRY(fc_cuda_enter(d, &pushed));
-    const CUresult result =
-        fc_cuda()->occupancy(&each, f->handle, f->shape.threads, (size_t)f->shape.shared_bytes);
-    fc_cuda_leave(pushed);
-    *blocks = each * d->multiprocessors;
-    return fc_cuda_check(result, "asking for the occupancy");
 }
 
 fc_status fc_cuda_replace_variant(fc_cuda_device *d, const fc_cuda_variant *variant,

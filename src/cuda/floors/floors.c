@@ -46,9 +46,8 @@ static fc_status time_floor(fc_cuda_device *d, floor_call *call, double seconds,
 static fc_status prepare(fc_cuda_device *d, const char *variant, floor_call *call)
 {
     const fc_cuda_function *function;
-    int blocks;
     FC_TRY(fc_cuda_find_function(d, fc_cuda_find_variant(variant), variant, &function));
-    FC_TRY(fc_cuda_blocks_at_once(d, function, &blocks));
+    const int blocks = function->blocks_at_once;
     call->device = d;
     call->launch = (fc_cuda_launch){
         .function = function, .grid = {(unsigned)blocks, 1, 1}, .args = &call->args};

@@ -19,7 +19,6 @@ typedef struct ladder_rung {
 
 typedef struct ladder_plan {
     const fc_cuda_function *functions[MOST_LAUNCHES];
-    int blocks_at_once; /* of the first one */
 } ladder_plan;
 
 static const ladder_rung *rung_of(const fc_kernel *kernel)
@@ -156,9 +155,6 @@ static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, la
         snprintf(function_name, sizeof function_name, "%s%s", name, rung->suffixes[i]);
         FC_TRY(fc_cuda_find_function(device, variant, function_name, &l->functions[i]));
     }
-    int blocks = 0;
-    FC_TRY(fc_cuda_blocks_at_once(device, l->functions[0], &blocks));
-    l->blocks_at_once = blocks;
     return FC_OK;
 }
 
@@ -221,7 +217,7 @@ static ladder_args arguments(const fc_attention *p, const fc_buffers *b, const l
     };
 }
 
-static void set_grid(fc_cuda_launch *launch, const fc_attention *p, const ladder_plan *l)
+static void set_grid(fc_cuda_launch *launch, const fc_attention *p)
 {
     const int grid = launch->function->shape.grid;
     const int64_t tile = launch->function->shape.query_tile;
@@ -231,7 +227,8 @@ static void set_grid(fc_cuda_launch *launch, const fc_attention *p, const ladder
     launch->grid[1] = (unsigned)p->q_heads;
     launch->grid[2] = (unsigned)(p->batch * (grid == GRID_SPLITS ? split_count(p) : 1));
     if (grid == GRID_RESIDENT) {
-        launch->grid[0] = (unsigned)(all_tiles < l->blocks_at_once ? all_tiles : l->blocks_at_once);
+        const int64_t at_once = launch->function->blocks_at_once;
+        launch->grid[0] = (unsigned)(all_tiles < at_once ? all_tiles : at_once);
         launch->grid[1] = launch->grid[2] = 1;
     }
 }
@@ -249,13 +246,13 @@ static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradient
     const ladder_args args = arguments(p, b, l);
     for (int i = 0; i < rung->launch_count; i++) {
         fc_cuda_launch launch = {.function = l->functions[i], .args = &args};
-        set_grid(&launch, p, l);
+        set_grid(&launch, p);
         FC_TRY(fc_cuda_run(plan->context->cuda, &launch, stream));
     }
     return FC_OK;
 }
 
-fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
+void fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
 {
     const ladder_rung *rung = rung_of(plan->kernels[FC_FORWARD]);
     const ladder_plan *l = plan->prepared[FC_FORWARD];
@@ -263,9 +260,7 @@ fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
     for (int i = 0; i < rung->launch_count; i++) {
         const fc_cuda_function *f = l->functions[i];
         const int shared_bytes = f->static_shared_bytes + f->shape.shared_bytes;
-        int blocks;
-        FC_TRY(fc_cuda_blocks_at_once(plan->context->cuda, f, &blocks));
-        blocks /= plan->context->cuda->multiprocessors;
+        const int blocks = f->blocks_at_once / plan->context->cuda->multiprocessors;
         if (f->registers > facts->registers)
             facts->registers = f->registers;
         if (shared_bytes > facts->shared_bytes)
@@ -273,7 +268,6 @@ fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts)
         if (blocks < facts->blocks_a_multiprocessor)
             facts->blocks_a_multiprocessor = blocks;
     }
-    return FC_OK;
 }
 
 static const ladder_rung plain = {

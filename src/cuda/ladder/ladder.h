@@ -51,6 +51,6 @@ typedef struct fc_ladder_facts {
     int shared_bytes; /* static and dynamic */
     int blocks_a_multiprocessor;
 } fc_ladder_facts;
-fc_status fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts);
+void fc_ladder_read_facts(const fc_plan *plan, fc_ladder_facts *facts);
 
 #endif

@@ -4,8 +4,7 @@
  * STAGES tiles of K and V in shared memory that cp.async fills ahead. Each warp keeps the scores,
  * the softmax and the output of its rows in registers. docs/kernels/sm80.md.
  *
- * grid.x = query tile × slices of the value dims, grid.y = query head (or group of packed heads),
- * grid.z = batch. */
+ * A block's number says which rows and which slice of the value dims it takes (problem.cuh). */
 #include "kernel_shape.h"
 #include "ptx_barrier.cuh"
 #include "ptx_common.cuh"
@@ -76,7 +75,8 @@ typedef struct shared_tiles {
     element v[STAGES][KV_TILE * VALUE_DIM];
 } shared_tiles;
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
+                                GRID_GROUPS};
 
 /* 3. Steps, in calling order. */
 
@@ -515,13 +515,14 @@ static __device__ __forceinline__ unsigned attend_rows(const attention_args *arg
                                                        unsigned wanted)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
-    /* Rows that see the most keys come first: a long block that started last would be waited for.
-     */
-    const int place = (int)(gridDim.x - 1 - blockIdx.x);
-    const int first_dim = FEATURES ? remainder_of(place, args->more.value_slices) * VALUE_DIM : 0;
-    const int block_row = (FEATURES ? divide(place, args->more.value_slices) : place) * QUERY_TILE;
-    const sequence_share share =
-        find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    block_place place = find_place(args, (int)blockIdx.x);
+    if (place.batch >= args->batch)
+        return 0;
+    const int first_dim =
+        FEATURES ? remainder_of(place.tile, args->more.value_slices) * VALUE_DIM : 0;
+    const int block_row =
+        (FEATURES ? divide(place.tile, args->more.value_slices) : place.tile) * QUERY_TILE;
+    sequence_share share = find_share(args, place.batch, place.head_group);
     if (block_row >= share.rows)
         return 0;
     const int warp_row = block_row + warp_id() * WARP_ROWS;
@@ -536,6 +537,9 @@ static __device__ __forceinline__ unsigned attend_rows(const attention_args *arg
     softmax_state softmax;
     forget(&softmax);
     attend(&rows, shared, &limits, first_dim, careful, out, &softmax);
+    place = find_place(args, number_now((int)blockIdx.x)); /* again: kept, it would hold registers */
+    share.batch = place.batch;
+    share.head = first_head(args, place.head_group);
     wanted &= (unsigned)((1ull << clamp_int(share.rows - warp_row, 0, WARP_ROWS)) - 1);
     const unsigned right = careful ? ~0u : right_rows(out, &softmax);
     finish(args, &share, rows.q, warp_row, first_dim, out, &softmax, wanted & right);

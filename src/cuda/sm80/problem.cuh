@@ -40,6 +40,14 @@ static __device__ __forceinline__ int divide(int number, fast_divisor by)
     return by.magic ? (int)(__umulhi((unsigned)number, by.magic) >> by.shift) : number;
 }
 
+/* The same of a number that all threads have. Uniform registers can be multiplied like this, but not by
+ * __umulhi, so that the result takes no register of a thread. */
+static __device__ __forceinline__ int divide_uniform(int number, fast_divisor by)
+{
+    const unsigned long long product = (unsigned long long)(unsigned)number * by.magic;
+    return by.magic ? (int)((unsigned)(product >> 32) >> by.shift) : number;
+}
+
 static __device__ __forceinline__ int remainder_of(int number, fast_divisor by)
 {
     return number - divide(number, by) * by.divisor;
@@ -70,12 +78,17 @@ static __device__ __forceinline__ int sequence_span(const int *cumulative, int b
     return clamp_int(cumulative[batch + 1] - begin, 0, min(longest, all_rows - begin));
 }
 
+static __device__ __forceinline__ int first_head(const attention_args *args, int head_group)
+{
+    return HEADS_SHARE_TILES ? head_group * args->packed_heads.divisor : head_group;
+}
+
 static __device__ __forceinline__ sequence_share find_share(const attention_args *args, int batch,
                                                             int head_group)
 {
     sequence_share share;
     share.batch = batch;
-    share.head = HEADS_SHARE_TILES ? head_group * args->packed_heads.divisor : head_group;
+    share.head = first_head(args, head_group);
     share.kv_head = divide(share.head, args->heads_per_kv);
     share.rows = args->q_length;
     share.kv_rows = args->kv_length;
@@ -92,6 +105,27 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
     if (HEADS_SHARE_TILES)
         share.rows *= args->packed_heads.divisor;
     return share;
+}
+
+/* Which rows block `number` of grid.x takes, where blocks come in groups of sequences: of a group those
+ * first that see the most keys, because a long block that started last would be waited for. */
+typedef struct block_place {
+    int tile;
+    int batch; /* more than there are: nothing to do */
+    int head_group;
+} block_place;
+
+static __device__ __forceinline__ block_place find_place(const attention_args *args,
+                                                             int number)
+{
+    const int from_end = (int)gridDim.x - 1 - number;
+    block_place place;
+    place.tile = divide_uniform(from_end, args->sequences);
+    const int sequence =
+        ((int)blockIdx.y - place.tile) * args->sequences.divisor + from_end;
+    place.batch = divide_uniform(sequence, args->head_groups);
+    place.head_group = sequence - place.batch * args->head_groups.divisor;
+    return place;
 }
 
 static __device__ __forceinline__ int row_of(const attention_args *args, int packed_row)

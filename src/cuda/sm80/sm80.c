@@ -243,9 +243,40 @@ static fc_status prepare(const fc_kernel *self, const fc_plan *plan, void **prep
 
 /* ---- Runs ---- */
 
+/* Blocks of a sequence stand together, so that the L2 cache holds its keys. Where its rows see
+ * different numbers of them, so do as many sequences as the GPU has room for: of fewer, long blocks
+ * would be left for the end. */
+static int64_t sequences_of_group(const fc_attention *p, const fc_cuda_function *function,
+                                  int64_t blocks)
+{
+    const bool all_alike = !fc_cuda_ends_with_row(p);
+    return all_alike || function->blocks_at_once < blocks ? 1 : function->blocks_at_once / blocks;
+}
+
+/* blocks: of a sequence. */
+static fc_status launch_groups(const fc_plan *plan, const fc_cuda_function *function,
+                               attention_args *args, int64_t blocks, fc_stream stream)
+{
+    const int64_t head_groups = plan->problem.q_heads / args->packed_heads.divisor;
+    const int64_t sequences = plan->problem.batch * head_groups;
+    int64_t groups = fc_divide_up(sequences, sequences_of_group(&plan->problem, function, blocks));
+    if (groups > MOST_GRID_YZ)
+        groups = MOST_GRID_YZ;
+    const int64_t together = fc_divide_up(sequences, groups);
+    args->head_groups = fc_cuda_divisor(head_groups);
+    args->sequences = fc_cuda_divisor(together);
+    const fc_cuda_launch one = {
+        .function = function,
+        .grid = {(unsigned)(blocks * together), (unsigned)fc_divide_up(sequences, together), 1},
+        .args = args,
+    };
+    return fc_cuda_run(plan->context->cuda, &one, stream);
+}
+
 /* A grid holds so many sequences; more of them take more launches. */
-static fc_status launch(const fc_plan *plan, const fc_cuda_function *function, attention_args *args,
-                        int64_t blocks_x, int64_t blocks_y, fc_stream stream)
+static fc_status launch_tiles(const fc_plan *plan, const fc_cuda_function *function,
+                              attention_args *args, int64_t blocks_x, int64_t blocks_y,
+                              fc_stream stream)
 {
     const int64_t batch = plan->problem.batch;
     for (int64_t first = 0; first < batch; first += MOST_GRID_YZ) {
@@ -278,13 +309,14 @@ fc_status fc_sm80_run(const fc_plan *plan, const fc_sm80_plan *s, const fc_buffe
     args.more.vector_stores = args.more.vector_stores && fc_cuda_is_aligned(b->out);
     const int64_t packed = args.packed_heads.divisor;
     const int64_t tiles = fc_divide_up(p->q_length * packed, function->shape.query_tile);
-    FC_TRY(launch(plan, function, &args,
-                  tiles * args.splits.divisor * args.more.value_slices.divisor, p->q_heads / packed,
-                  stream));
-    return s->merge
-               ? launch(plan, s->merge, &args,
-                        fc_divide_up(p->q_length, s->merge->shape.query_tile), p->q_heads, stream)
-               : FC_OK;
+    if (function->shape.grid == GRID_GROUPS)
+        return launch_groups(plan, function, &args, tiles * args.more.value_slices.divisor, stream);
+    FC_TRY(launch_tiles(plan, function, &args, tiles * args.splits.divisor, p->q_heads / packed,
+                        stream));
+    return s->merge ? launch_tiles(plan, s->merge, &args,
+                                   fc_divide_up(p->q_length, s->merge->shape.query_tile),
+                                   p->q_heads, stream)
+                    : FC_OK;
 }
 
 static fc_status run(const fc_plan *plan, const fc_buffers *b, const fc_gradients *g,

@@ -7,9 +7,8 @@
  * prefill.cu, whose warps have 16 rows, all keys and all dims. The second team is half a tile behind
  * the first: while one scores, which keeps shared memory busy, the other multiplies values, which
  * keeps tensor cores busy. Keys and values come in the order in which the first team wants them,
- * through SLOTS tiles that they take in turn. docs/kernels/sm80.md.
- *
- * grid.x = query tile, grid.y = query head, grid.z = batch. */
+ * through SLOTS tiles that they take in turn. A block's number says which rows it takes (problem.cuh).
+ * docs/kernels/sm80.md. */
 #include "kernel_shape.h"
 #include "ptx_barrier.cuh"
 #include "ptx_common.cuh"
@@ -40,7 +39,8 @@
 
 #include "sm80/wide_team.cuh"
 
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles)};
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
+                                GRID_GROUPS};
 
 /* 2. Steps, in calling order. */
 
@@ -388,8 +388,10 @@ static __device__ __forceinline__ tile_walk limit_walk(const warp_share *warp,
 static __device__ __forceinline__ int attend_rows(const attention_args *args, int careful)
 {
     const int late = warp_id() / TEAM_WARPS;
-    const sequence_share share =
-        find_share(args, args->first_batch + (int)blockIdx.z, (int)blockIdx.y);
+    const block_place place = find_place(args, (int)blockIdx.x);
+    if (place.batch >= args->batch)
+        return 0;
+    const sequence_share share = find_share(args, place.batch, place.head_group);
     const int team_warp = warp_id() % TEAM_WARPS;
     warp_share warp;
     warp.args = args;
@@ -399,8 +401,7 @@ static __device__ __forceinline__ int attend_rows(const attention_args *args, in
         late ? stream_of(&share, args->v, STRIDES(args, v), args->value_dim)
              : stream_of(&share, args->k, STRIDES(args, k), args->head_dim);
     warp.late = late;
-    /* Rows that see the most keys come first: a long block that started last would be waited for. */
-    warp.block_row = (int)(gridDim.x - 1 - blockIdx.x) * QUERY_TILE;
+    warp.block_row = place.tile * QUERY_TILE;
     warp.team_row = late * TEAM_ROWS;
     warp.score_row = warp.team_row + team_warp % 2 * WARP_ROWS;
     warp.score_key = team_warp / 2 * SCORE_KEYS;
