@@ -35,21 +35,21 @@ class Expected(Counts):
         self.global_write_sectors += rows * shape.row_sectors()
 
 
-def prefill_parts(shape, first_row, rows, warps, keys, tile_keys):
-    """For each part of the tiles that the rows of some warps see: how many of the warps work on it,
-    and whether they count the rest of its weights. Where all rows see enough keys, a warp passes over
-    those that none of its own rows sees."""
-    all_end = shape.end_key(first_row)
-    end = shape.end_key(min(first_row + rows, shape.rows) - 1)
-    warp_ends = [shape.end_key(min(first_row + (warp + 1) * rows // warps, shape.rows) - 1)
-                 for warp in range(warps)]
+def prefill_parts(shape, deciding_row, first_row, rows, end, keys, tile_keys):
+    """For each part of the tiles up to key `end` that a warp works on: how many keys, and whether the rest
+    of their weights is counted. What is done with a tile goes by the keys of the deciding row. A warp
+    passes over keys that none of its own rows sees, at the end over half a part, too."""
+    deciding_end, all_end = shape.end_key(deciding_row), shape.end_key(first_row)
+    own_end = shape.end_key(min(first_row + rows, shape.rows) - 1)
     for first_key in range(0, up(end, tile_keys) * tile_keys, keys):
-        if all_end < FEW_KEYS:
-            yield warps, first_key + keys > all_end
-        elif first_key < max(tile_keys, all_end // tile_keys * tile_keys):
-            yield warps, False
-        else:
-            yield sum(first_key < warp_end for warp_end in warp_ends), False
+        left = own_end - first_key
+        if deciding_end < FEW_KEYS:
+            if left > 0:
+                yield keys, all_end < FEW_KEYS and first_key + keys > all_end
+        elif first_key < max(tile_keys, deciding_end // tile_keys * tile_keys):
+            yield keys, False
+        elif left > 0:
+            yield keys // 2 if rows < keys and left <= keys // 2 else keys, False
 
 
 def takes_wide_blocks(shape):
@@ -89,19 +89,20 @@ def prefill(shape):
     if takes_wide_blocks(shape):
         return wide(shape)
     rows, tile_keys = (64, 32) if shape.dim == 256 else (128, 64)
-    warps = 1 if shape.dim == 64 else 4
     keys = 64 if shape.dim == 64 else 32
     expected = Expected()
     for first_row in range(0, shape.rows, rows):
         block_rows = min(rows, shape.rows - first_row)
-        for warps_row in range(first_row, first_row + rows, warps * rows // 4):
-            for working, few in prefill_parts(shape, warps_row, warps * rows // 4, warps, keys,
-                                              tile_keys):
-                expected.add_tile(shape, working * rows // 4, keys, few)
+        block_end = shape.end_key(first_row + block_rows - 1)
+        for warp_row in range(first_row, first_row + rows, rows // 4):
+            deciding_row = warp_row if shape.dim == 64 else first_row
+            for part_keys, few in prefill_parts(shape, deciding_row, warp_row, rows // 4, block_end,
+                                                keys, tile_keys):
+                expected.add_tile(shape, rows // 4, part_keys, few)
             # A first tile that all rows see corrects nothing; where some do not, it is as if sums
             # were there before. Later scores do not outgrow the first ones by so much.
-            expected.add_corrections(warps * rows // 4, shape.end_key(warps_row) < FEW_KEYS)
-        tiles = up(shape.end_key(first_row + block_rows - 1), tile_keys)
+            expected.add_corrections(rows // 4, shape.end_key(deciding_row) < FEW_KEYS)
+        tiles = up(block_end, tile_keys)
         # One for the queries, one a tile, and the last asks whether a row has to go once more.
         expected.barriers += 4 * (tiles + 2)
         expected.add_rows_and_keys(shape, block_rows, min(tiles * tile_keys, shape.keys))

@@ -48,7 +48,9 @@
 #define HELD_STEPS (HEAD_DIM <= 64 ? QUERY_STEPS : 0)
 #else
 #define HELD_STEPS                                                                                 \
-    (HEAD_DIM <= 64 ? QUERY_STEPS : HEAD_DIM == 256 ? 13 : ALL_KEYS && HEAD_DIM == 128 ? 6 : 0)
+    (HEAD_DIM <= 64    ? QUERY_STEPS                                                               \
+     : HEAD_DIM == 256 ? (ALL_KEYS ? 13 : 12)                                                      \
+                       : (ALL_KEYS ? 6 : 0))
 #endif
 #endif
 
@@ -159,14 +161,15 @@ static __device__ __forceinline__ void flip_queries(element *q, int elements, in
 
 static __device__ __forceinline__ void score_steps(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                    unsigned query[][ROW_GROUPS][4], element *q,
-                                                   element *k, int first_step, int end_step)
+                                                   element *k, int keys, int first_step,
+                                                   int end_step)
 {
 #pragma unroll
     for (int step = first_step; step < end_step; step++) {
         unsigned loaded[ROW_GROUPS][4];
         if (step >= HELD_STEPS)
             load_query_step(loaded, q, step);
-        score_step(scores, step < HELD_STEPS ? query[step] : loaded, k, step, 0, SCORE_TILES,
+        score_step(scores, step < HELD_STEPS ? query[step] : loaded, k, step, 0, keys / 8,
                    step == first_step);
     }
 }
@@ -177,13 +180,13 @@ static __device__ __forceinline__ void score_steps(float scores[ROW_GROUPS][SCOR
 
 static __device__ __forceinline__ void score_keys(float scores[ROW_GROUPS][SCORE_TILES][4],
                                                   unsigned query[][ROW_GROUPS][4], element *q,
-                                                  element *k)
+                                                  element *k, int keys)
 {
-    score_steps(scores, query, q, k, 0, min(SUM_STEPS, QUERY_STEPS));
+    score_steps(scores, query, q, k, keys, 0, min(SUM_STEPS, QUERY_STEPS));
 #pragma unroll
     for (int first = SUM_STEPS; first < QUERY_STEPS; first += SUM_STEPS) {
         float part[ROW_GROUPS][SCORE_TILES][4];
-        score_steps(part, query, q, k, first, min(first + SUM_STEPS, QUERY_STEPS));
+        score_steps(part, query, q, k, keys, first, min(first + SUM_STEPS, QUERY_STEPS));
 #pragma unroll
         for (int i = 0; i < TILE_SCORES; i++)
             *tile_score(scores, i) += *tile_score(part, i);
@@ -193,45 +196,46 @@ static __device__ __forceinline__ void score_keys(float scores[ROW_GROUPS][SCORE
 /* out += P·V. */
 static __device__ __forceinline__ void add_values(float out[ROW_GROUPS][OUT_TILES][4],
                                                   float scores[ROW_GROUPS][SCORE_TILES][4],
-                                                  element *v, softmax_state *softmax,
+                                                  element *v, int keys, softmax_state *softmax,
                                                   const float base[LANE_ROWS], float scale_log2)
 {
 #pragma unroll
-    for (int step = 0; step < SCORE_TILES / 2; step++)
+    for (int step = 0; step < keys / 16; step++)
         value_step(out, scores, v + step * 16 * VALUE_DIM, step,
-                   INTERLEAVE && step + 1 < SCORE_TILES / 2, softmax, base, scale_log2);
+                   INTERLEAVE && step + 1 < keys / 16, softmax, base, scale_log2);
 }
 
 /* Hides the keys after the last that a row sees. */
 static __device__ __forceinline__ void hide_ends(float scores[ROW_GROUPS][SCORE_TILES][4],
-                                                 const warp_rows *rows, int first_key)
+                                                 const warp_rows *rows, int first_key, int keys)
 {
     const int lane_key = first_key + lane_id() % 4 * 2;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = row_of(rows->args, rows->first_row + lane_row(r));
-        hide_from(scores, r, 0, SCORE_TILES,
+        hide_from(scores, r, 0, keys / 8,
                   end_key_of(rows->args, rows->share, row) - lane_key);
     }
 }
 
-/* SCORE_KEYS keys of a tile, from number part on, after each row's first. What exponents are relative
+/* So many keys of a tile, from number part on, after each row's first. What exponents are relative
  * to stays, so that nothing is looked for in the scores, and scores, weights and values stand in one
  * line without a branch, which the compiler mixes as it likes. */
 static __device__ __forceinline__ void attend_straight(const warp_rows *rows,
                                                        unsigned query[][ROW_GROUPS][4],
-                                                       const key_walk *walk, int part, int hides,
+                                                       const key_walk *walk, int part, int keys,
+                                                       int hides,
                                                        float out[ROW_GROUPS][OUT_TILES][4],
                                                        softmax_state *softmax)
 {
     const int first_key = walk->tile * KV_TILE + part;
     float scores[ROW_GROUPS][SCORE_TILES][4];
-    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM);
+    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM, keys);
     if (hides)
-        hide_ends(scores, rows, first_key);
+        hide_ends(scores, rows, first_key, keys);
     exponentiate(scores, softmax, softmax->max, rows->scale_log2, 0, STEP_SCORES);
-    add_values(out, scores, walk->shared->v[walk->stage] + part * VALUE_DIM, softmax, softmax->max,
-               rows->scale_log2);
+    add_values(out, scores, walk->shared->v[walk->stage] + part * VALUE_DIM, keys, softmax,
+               softmax->max, rows->scale_log2);
 }
 
 /* Any SCORE_KEYS keys of a tile, of which the rows see those in limits. careful: values of keys
@@ -251,7 +255,7 @@ static __device__ __forceinline__ void attend_any(const warp_rows *rows,
         first_key < limits->all_first || first_key + SCORE_KEYS > limits->all_end;
     const int count_rest = (FEATURES || at_boundary) && see_few_keys(args, limits);
     float scores[ROW_GROUPS][SCORE_TILES][4], base[LANE_ROWS];
-    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM);
+    score_keys(scores, query, rows->q, walk->shared->k[walk->stage] + part * HEAD_DIM, SCORE_KEYS);
 #if FEATURES
     shape_scores(scores, args, rows->share, rows->first_row, first_key, rows->share->kv_rows);
 #endif
@@ -266,7 +270,7 @@ static __device__ __forceinline__ void attend_any(const warp_rows *rows,
     if (by_key)
         value_keys_one_by_one(out, scores, v, 0, SCORE_KEYS);
     else
-        add_values(out, scores, v, softmax, base, rows->scale_log2);
+        add_values(out, scores, v, SCORE_KEYS, softmax, base, rows->scale_log2);
     if (count_rest && !by_key)
 #pragma unroll
         for (int step = 0; step < SCORE_TILES / 2; step++)
@@ -351,7 +355,7 @@ static __device__ __forceinline__ void attend_first(const warp_rows *rows,
 {
     float scores[ROW_GROUPS][SCORE_TILES][4], largest[LANE_ROWS], base[LANE_ROWS];
     load_tile(rows, walk, STAGES - 1, walk->tile + STAGES - 1);
-    score_keys(scores, query, rows->q, walk->shared->k[0]);
+    score_keys(scores, query, rows->q, walk->shared->k[0], SCORE_KEYS);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++)
         largest[r] = lane_maximum(scores, r, 0, SCORE_TILES, negative_infinity());
@@ -359,10 +363,10 @@ static __device__ __forceinline__ void attend_first(const warp_rows *rows,
     exponentiate(scores, softmax, base, rows->scale_log2, 0, STEP_SCORES);
     cp_async_wait(STAGES - 1);
     meet_warps();
-    add_values(out, scores, walk->shared->v[0], softmax, base, rows->scale_log2);
+    add_values(out, scores, walk->shared->v[0], SCORE_KEYS, softmax, base, rows->scale_log2);
 #pragma unroll 1
     for (int i = SCORE_KEYS; i < KV_TILE; i += SCORE_KEYS)
-        attend_straight(rows, query, walk, i, 0, out, softmax);
+        attend_straight(rows, query, walk, i, SCORE_KEYS, 0, out, softmax);
 }
 
 /* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
@@ -396,18 +400,19 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
 #pragma unroll 1
     for (; walk.tile < tiles.first_straight; go_on(&walk)) {
         turn_to_tile(rows, &walk);
+        const key_limits own =
+            careful ? *block : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
 #pragma unroll 1
-        for (int i = 0; i < KV_TILE && (careful || !OWN_LIMITS ||
-                                        walk.tile * KV_TILE + i < limits.end);
+        for (int i = 0; i < KV_TILE && (careful || walk.tile * KV_TILE + i < own.end);
              i += SCORE_KEYS)
-            attend_any(rows, query, &walk, i, &limits, careful, out, softmax);
+            attend_any(rows, query, &walk, i, &own, careful, out, softmax);
     }
 #pragma unroll 1
     for (; !careful && walk.tile < tiles.end_inner; go_on(&walk)) {
         turn_to_tile(rows, &walk);
 #pragma unroll 1
         for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
-            attend_straight(rows, query, &walk, i, 0, out, softmax);
+            attend_straight(rows, query, &walk, i, SCORE_KEYS, 0, out, softmax);
     }
     if (!careful && !ALL_KEYS) {
         const int end_key = limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS).end;
@@ -415,8 +420,13 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
         for (; walk.tile < tiles.end; go_on(&walk)) {
             turn_to_tile(rows, &walk);
 #pragma unroll 1
-            for (int i = 0; i < KV_TILE && walk.tile * KV_TILE + i < end_key; i += SCORE_KEYS)
-                attend_straight(rows, query, &walk, i, 1, out, softmax);
+            for (int i = 0; i < KV_TILE && walk.tile * KV_TILE + i < end_key; i += SCORE_KEYS) {
+                const int keys_left = end_key - walk.tile * KV_TILE - i;
+                if (WARP_ROWS < SCORE_KEYS && keys_left <= SCORE_KEYS / 2)
+                    attend_straight(rows, query, &walk, i, SCORE_KEYS / 2, 1, out, softmax);
+                else
+                    attend_straight(rows, query, &walk, i, SCORE_KEYS, 1, out, softmax);
+            }
         }
     }
     cp_async_wait(0); /* without keys Q is still on its way */
