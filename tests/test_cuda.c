@@ -197,7 +197,7 @@ static void test_long_and_short_blocks_of_several_sequences_stand_together(void 
         {1, 512, 1, 4 * 8, 1},    /* all there are */
         {32, 8192, 1, 64, 256},   /* no room for those of two */
         {32, 16384, 1, 128, 256}, /* nor for those of one */
-        {32, 512, 0, 4, 256},     /* all blocks alike */
+        {32, 500, 0, 4, 256},     /* all blocks alike */
         {9000, 1, 0, 2, 36000},   /* a grid has room for 65535 groups */
     };
     fc_context *context;

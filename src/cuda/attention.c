@@ -200,7 +200,8 @@ static attention_features features(const fc_attention *p)
 
 static_assert(offsetof(attention_args, q) == ATTENTION_ARGS_FIRST_BYTES &&
                   offsetof(attention_args, out) == ATTENTION_ARGS_FIRST_BYTES + 64 &&
-                  offsetof(attention_args, cu_q) == ATTENTION_ARGS_FIRST_BYTES + 128,
+                  offsetof(attention_args, cu_q) == ATTENTION_ARGS_FIRST_BYTES + 128 &&
+                  offsetof(attention_args, packed_q_rows) == ATTENTION_ARGS_FIRST_BYTES + 192,
               "lines of 64 bytes");
 
 attention_args fc_cuda_arguments(const fc_attention *p)

@@ -97,16 +97,16 @@ typedef struct attention_args {
     const int *cu_q; /* or NULL */
     const int *cu_kv;
     const int *kv_lengths;
-    int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
-    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
-    float *partial_lse;  /* base 2 */
-    float *partial_out;  /* × value_dim, up to a multiple of 4; each split's own softmax */
-    fast_divisor splits; /* blocks that share the keys of a tile of rows */
-    int keys_per_split;  /* a whole number of tiles */
-
     /* Where blocks come in groups of sequences, a query head or a group of packed ones each. */
     fast_divisor head_groups; /* of a batch */
     fast_divisor sequences;   /* of a group of blocks */
+    fast_divisor splits;      /* blocks that share the keys of a tile of rows */
+    int keys_per_split;       /* a whole number of tiles */
+
+    int packed_q_rows, packed_kv_rows; /* of the whole tensor; 0 where not packed */
+    /* Where the keys of a row are split over blocks: [split][batch][q_head][row], FP32. */
+    float *partial_lse; /* base 2 */
+    float *partial_out; /* × value_dim, up to a multiple of 4; each split's own softmax */
 
     attention_features more;
 } attention_args;

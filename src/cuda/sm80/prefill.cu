@@ -78,7 +78,7 @@ typedef struct shared_tiles {
 } shared_tiles;
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
-                                GRID_GROUPS};
+                                ALL_KEYS ? GRID_TILES : GRID_GROUPS};
 
 /* 3. Steps, in calling order. */
 
@@ -526,7 +526,7 @@ static __device__ __forceinline__ unsigned attend_rows(const attention_args *arg
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     block_place place = find_place(args, (int)blockIdx.x);
-    if (place.batch >= args->batch)
+    if (!ALL_KEYS && place.batch >= args->batch)
         return 0;
     const int first_dim =
         FEATURES ? remainder_of(place.tile, args->more.value_slices) * VALUE_DIM : 0;

@@ -107,8 +107,9 @@ static __device__ __forceinline__ sequence_share find_share(const attention_args
     return share;
 }
 
-/* Which rows block `number` of grid.x takes, where blocks come in groups of sequences: of a group those
- * first that see the most keys, because a long block that started last would be waited for. */
+/* Which rows block `number` of grid.x takes. Where blocks come in groups of sequences, of a group those
+ * come first that see the most keys: a long block that started last would be waited for. Where all rows
+ * see all keys there are no groups. */
 typedef struct block_place {
     int tile;
     int batch; /* more than there are: nothing to do */
@@ -120,6 +121,12 @@ static __device__ __forceinline__ block_place find_place(const attention_args *a
 {
     const int from_end = (int)gridDim.x - 1 - number;
     block_place place;
+    if (ALL_KEYS) {
+        place.tile = from_end;
+        place.batch = args->first_batch + (int)blockIdx.z;
+        place.head_group = (int)blockIdx.y;
+        return place;
+    }
     place.tile = divide_uniform(from_end, args->sequences);
     const int sequence =
         ((int)blockIdx.y - place.tile) * args->sequences.divisor + from_end;

@@ -40,7 +40,7 @@
 #include "sm80/wide_team.cuh"
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, KV_TILE, THREADS, (int)sizeof(shared_tiles),
-                                GRID_GROUPS};
+                                ALL_KEYS ? GRID_TILES : GRID_GROUPS};
 
 /* 2. Steps, in calling order. */
 
@@ -389,7 +389,7 @@ static __device__ __forceinline__ int attend_rows(const attention_args *args, in
 {
     const int late = warp_id() / TEAM_WARPS;
     const block_place place = find_place(args, (int)blockIdx.x);
-    if (place.batch >= args->batch)
+    if (!ALL_KEYS && place.batch >= args->batch)
         return 0;
     const sequence_share share = find_share(args, place.batch, place.head_group);
     const int team_warp = warp_id() % TEAM_WARPS;
