@@ -119,7 +119,7 @@ def check(options, kernel, case, library=None):
 def count(options, kernel, test, library):
     """What a test of the counts failed of; nothing when it passed."""
     family = kernel.partition("_")[0]
-    done = run(options, library, sys.executable, "-B", str(TESTS / f"emu_{family}_counts_test.py"),
+    done = run(options, library, sys.executable, "-B", str(TESTS / f"emu_{family}_counts_test.py"), "-f",
                f"{family.capitalize()}CountsTest.{test}")
     said = re.search(r"^(FAIL: .*?)\n-----(?:.*?)^(AssertionError: .*?)$", done.stderr,
                      re.MULTILINE | re.DOTALL)

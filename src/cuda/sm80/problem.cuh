@@ -116,8 +116,7 @@ typedef struct block_place {
     int head_group;
 } block_place;
 
-static __device__ __forceinline__ block_place find_place(const attention_args *args,
-                                                             int number)
+static __device__ __forceinline__ block_place find_place(const attention_args *args, int number)
 {
     const int from_end = (int)gridDim.x - 1 - number;
     block_place place;
@@ -128,8 +127,7 @@ static __device__ __forceinline__ block_place find_place(const attention_args *a
         return place;
     }
     place.tile = divide_uniform(from_end, args->sequences);
-    const int sequence =
-        ((int)blockIdx.y - place.tile) * args->sequences.divisor + from_end;
+    const int sequence = ((int)blockIdx.y - place.tile) * args->sequences.divisor + from_end;
     place.batch = divide_uniform(sequence, args->head_groups);
     place.head_group = sequence - place.batch * args->head_groups.divisor;
     return place;
