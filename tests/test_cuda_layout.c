@@ -1,0 +1,163 @@
+/* test_cuda_layout.c: which blocks and which variant a problem gets of the ladder and the sm_80
+ * kernels, against the fake driver. No GPU is needed. */
+#include "cuda_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* The fake GPU has 58 multiprocessors and room for 2 blocks on each; a tile has 64 rows. */
+static void test_blocks_stay_within_what_the_gpu_holds_at_once(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "ladder_persistent"), FC_OK);
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 8 * 8);
+    p.batch = 4;
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_int_equal(fake->last_launch.gridDimX, 58 * 2);
+    assert_int_equal(fake->last_launch.gridDimY, 1);
+    assert_int_equal(fake->last_launch.gridDimZ, 1);
+    fc_context_destroy(context);
+}
+
+/* A tile of sm80_prefill has 128 rows; of a group, sequences and tiles take x, groups y. */
+static void test_long_and_short_blocks_of_several_sequences_stand_together(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, rows;
+        int causal;
+        unsigned x, y;
+    } shapes[] = {
+        {32, 512, 1, 4 * 29, 9},  /* 256 sequences, 116 blocks at once; 9 groups, the last of 24 */
+        {1, 512, 1, 4 * 8, 1},    /* all there are */
+        {32, 8192, 1, 64, 256},   /* no room for those of two */
+        {32, 16384, 1, 128, 256}, /* nor for those of one */
+        {32, 500, 0, 4, 256},     /* all blocks alike */
+        {9000, 1, 0, 2, 36000},   /* a grid has room for 65535 groups */
+    };
+    fc_context *context;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        fc_attention p = mission();
+        p.batch = shapes[i].batch;
+        p.q_length = p.kv_length = shapes[i].rows;
+        p.causal = shapes[i].causal;
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_int_equal(fake->last_launch.gridDimX, shapes[i].x);
+        assert_int_equal(fake->last_launch.gridDimY, shapes[i].y);
+        assert_int_equal(fake->last_launch.gridDimZ, 1);
+    }
+    fc_context_destroy(context);
+}
+
+static void test_every_split_of_the_keys_has_its_blocks(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    fc_buffers b = somewhere();
+    p.batch = 3;
+    b.workspace = b.out;
+    b.workspace_bytes = SIZE_MAX;
+    assert_int_equal(open_gpu(&context, "ladder_split_keys"), FC_OK);
+    fake->launch_result = CUDA_ERROR_LAUNCH_FAILED; /* the first launch is then the last */
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_ERROR_DRIVER);
+    assert_int_equal(fake->last_launch.gridDimX, 8);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.gridDimZ, 3 * 2);
+    fc_context_destroy(context);
+}
+
+typedef struct variant_row {
+    int64_t keys;
+    int causal;
+    float scale;
+    const char *variant;
+} variant_row;
+
+static void expect_variants(const char *kernel, const variant_row *rows, size_t count)
+{
+    fc_context *context;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, kernel), FC_OK);
+    for (size_t i = 0; i < count; i++) {
+        fc_attention p = mission();
+        p.kv_length = rows[i].keys;
+        p.causal = rows[i].causal;
+        p.scale = rows[i].scale;
+        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+        assert_string_equal(fake->last_kernel, rows[i].variant);
+    }
+    fc_context_destroy(context);
+}
+
+/* Where all keys fit the warps of a block, and nothing has to be looked up. */
+static void test_few_keys_take_one_round(void **state)
+{
+    (void)state;
+    static const variant_row rows[] = {
+        {512, 0, 0, "sm80_latency_d64_k512_all_f16"},
+        {512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {257, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {511, 0, 0, "sm80_latency_d64_k512_f16"},
+        {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
+        {256, 1, 0, "sm80_latency_d64_k256_f16"},
+        {129, 0, 0, "sm80_latency_d64_k256_f16"},
+        {128, 0, 0, "sm80_latency_d64_k128_all_f16"},
+        {128, 1, 0, "sm80_latency_d64_k128_f16"},
+        {513, 0, 0, "sm80_latency_d64_f16"},
+        {512, 0, -1, "sm80_latency_d64_f16"},
+    };
+    expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);
+}
+
+/* Where rows see all keys, nothing has to be looked up, and no tile of keys is cut. */
+static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
+{
+    (void)state;
+    static const variant_row rows[] = {
+        {512, 0, 0, "sm80_prefill_d64_all_f16"}, {64, 0, 0, "sm80_prefill_d64_all_f16"},
+        {512, 1, 0, "sm80_prefill_d64_f16"},     {500, 0, 0, "sm80_prefill_d64_f16"},
+        {32, 0, 0, "sm80_prefill_d64_f16"},      {512, 0, -1, "sm80_prefill_d64_f16"},
+        {0, 0, 0, "sm80_prefill_d64_f16"},
+    };
+    expect_variants("sm80_prefill", rows, sizeof rows / sizeof rows[0]);
+
+    fc_context *context;
+    const float sinks[8] = {0};
+    fc_buffers b = somewhere();
+    b.sinks = sinks;
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    fc_attention with_sinks = mission(), shared_tiles = mission();
+    with_sinks.has_sinks = 1;
+    assert_int_equal(fc_attend(context, &with_sinks, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    b.sinks = NULL;
+    shared_tiles.q_length = 8;
+    shared_tiles.kv_heads = 2;
+    assert_int_equal(fc_attend(context, &shared_tiles, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    fc_context_destroy(context);
+}
+
+int main(void)
+{
+    if (!open_fake())
+        return 1;
+    const struct CMUnitTest tests[] = {
+        TEST(test_blocks_stay_within_what_the_gpu_holds_at_once),
+        TEST(test_long_and_short_blocks_of_several_sequences_stand_together),
+        TEST(test_every_split_of_the_keys_has_its_blocks),
+        TEST(test_few_keys_take_one_round),
+        TEST(test_whole_tiles_that_all_rows_see_have_a_variant),
+    };
+    return cmocka_run_group_tests_name("cuda_layout", tests, NULL, NULL);
+}
