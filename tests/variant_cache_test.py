@@ -79,13 +79,19 @@ class VariantCacheTest(unittest.TestCase):
             self.assertEqual(self.build(), 3, name)
         self.assertEqual(self.build(MACROS="HEAD_DIM=64 STAGES=3"), 3)
         self.assertEqual(self.build(NAME="other"), 3)
-        self.assertEqual(self.build(TARGETS="sm_80 sm_90"), 5)
+        self.assertEqual(self.build(TARGETS="sm_80 sm_90"), 4)
         self.write("version", "2")
         self.assertEqual(self.build(), 3)
         self.assertEqual(self.build(), 0)
 
     def test_machine_code_is_made_of_the_ptx_that_is_built_in(self):
         self.assertEqual(self.build(TARGETS="sm_80"), 3)
+        self.assertEqual(self.build(TARGETS="sm_80 compute_80"), 3)
+        self.assertEqual(self.build(TARGETS="sm_80 sm_90 compute_80"), 4)
+        self.assertTrue((self.root / "one/k.sm_90.log").exists())
+
+    def test_each_target_has_its_ptx_where_a_source_asks_which_it_is(self):
+        self.write("sources/deeper.h", "#if __CUDA_ARCH__ >= 900\n#endif\n")
         self.assertEqual(self.build(TARGETS="sm_80 compute_80"), 3)
         self.assertEqual(self.build(TARGETS="sm_80 sm_90 compute_80"), 5)
 
