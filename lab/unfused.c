@@ -36,23 +36,39 @@ unfused_precision unfused_precision_of(const fc_attention *p)
 }
 
 /* Eight partial sums, as vector code has them. */
+enum { LANES = 8 };
+
+static double dot_f64(const double *a, const double *b, int64_t count)
+{
+    const int64_t whole = count / LANES * LANES;
+    double partial[LANES] = {0}, sum = 0;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            partial[lane] += a[i + lane] * b[i + lane];
+    for (int64_t i = whole; i < count; i++)
+        partial[i - whole] += a[i] * b[i];
+    for (int lane = 0; lane < LANES; lane++)
+        sum += partial[lane];
+    return sum;
+}
+
+static double dot_f32(const double *a, const double *b, int64_t count)
+{
+    const int64_t whole = count / LANES * LANES;
+    float partial[LANES] = {0}, sum = 0;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            partial[lane] += (float)a[i + lane] * (float)b[i + lane];
+    for (int64_t i = whole; i < count; i++)
+        partial[i - whole] += (float)a[i] * (float)b[i];
+    for (int lane = 0; lane < LANES; lane++)
+        sum += partial[lane];
+    return (double)sum;
+}
+
 static double dot(fc_type sums, const double *a, const double *b, int64_t count)
 {
-    double partial[8] = {0};
-    float partial32[8] = {0};
-    if (sums == FC_F64) {
-        for (int64_t i = 0; i < count; i++)
-            partial[i % 8] += a[i] * b[i];
-    } else {
-        for (int64_t i = 0; i < count; i++)
-            partial32[i % 8] += (float)a[i] * (float)b[i];
-        for (int i = 0; i < 8; i++)
-            partial[i] = (double)partial32[i];
-    }
-    double sum = 0;
-    for (int i = 0; i < 8; i++)
-        sum = lab_round(sums, sum + partial[i]);
-    return sum;
+    return sums == FC_F64 ? dot_f64(a, b, count) : dot_f32(a, b, count);
 }
 
 static void add_scaled(fc_type sums, double *sum, double factor, const double *values,
