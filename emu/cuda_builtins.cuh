@@ -5,7 +5,10 @@
 
 #include "device.h"
 
+/* C's <math.h> and not libstdc++'s, whose templates are a third of a kernel's compilation. */
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <string.h>
 
 /* Inlined to the last one: arrays that functions hand to each other then stay the thread's own,
