@@ -31,7 +31,8 @@ static int architecture_of(const fc_cuda_variant *variant)
     return variant->reports[0].architecture;
 }
 
-static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
+static jit_kernel build_for(const fc_cuda_variant *variant, const char *architecture,
+                            const char *extra)
 {
     char text[512];
     const char *macros[MOST_MACROS];
@@ -39,12 +40,21 @@ static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
     const jit_request request = {.file = variant->file,
                                  .macros = macros,
                                  .macro_count = split_macros(variant, text, macros),
-                                 .architecture =
-                                     architecture_of(variant) == 90 ? "sm_90a" : "sm_80"};
+                                 .architecture = architecture};
     jit_kernel kernel;
     if (jit_build(&request, &kernel) != FC_OK)
         fail_msg("%s: %s", variant->name, fc_last_error());
     return kernel;
+}
+
+static jit_kernel build(const fc_cuda_variant *variant, const char *extra)
+{
+    return build_for(variant, architecture_of(variant) == 90 ? "sm_90a" : "sm_80", extra);
+}
+
+static jit_kernel build_ptx(const fc_cuda_variant *variant)
+{
+    return build_for(variant, architecture_of(variant) == 90 ? "compute_90a" : "compute_80", "");
 }
 
 static const fc_cuda_report *report_of(const fc_cuda_variant *variant, const char *kernel)
@@ -71,6 +81,25 @@ static kernel_shape shape_in(const jit_kernel *kernel, const char *name)
     return shape;
 }
 
+/* Bytes as PTX lists them; it leaves out the last ones that are 0. */
+static kernel_shape shape_in_ptx(const char *ptx, const char *name)
+{
+    char declaration[JIT_REPORT_NAME_CHARS + 32];
+    kernel_shape shape = {0};
+    unsigned char *bytes = (unsigned char *)&shape;
+    snprintf(declaration, sizeof declaration, " %s_shape[%zu] = {", name, sizeof shape);
+    const char *at = strstr(ptx, declaration);
+    if (!at)
+        fail_msg("PTX has no shape of %s", name);
+    at += strlen(declaration);
+    for (size_t i = 0; i < sizeof shape && *at != '}'; i++) {
+        bytes[i] = (unsigned char)strtol(at, NULL, 10);
+        at += strcspn(at, ",}");
+        at += *at == ',';
+    }
+    return shape;
+}
+
 /* Most variants come as a pair that differs in the type alone. One of each is built, which halves a
  * test of minutes: by the sum of their other macros' letters f16's or bf16's. */
 static bool is_built_in_this_test(const fc_cuda_variant *variant)
@@ -86,12 +115,35 @@ static bool is_built_in_this_test(const fc_cuda_variant *variant)
     return letters % 2 == digit - '0';
 }
 
+static bool is_first_of_its_file(int i)
+{
+    return i == 0 || strcmp(fc_cuda_variants[i].file, fc_cuda_variants[i - 1].file) != 0;
+}
+
+/* As PTX: machine code is made of that by the assembler that the build has called for each. */
 static void test_variants_build_at_run_time_with_the_same_shape(void **state)
 {
     (void)state;
     assert_true(fc_cuda_variant_count >= 2 * FC_LADDER_RUNG_COUNT);
     for (int i = 0; i < fc_cuda_variant_count; i++) {
-        if (!is_built_in_this_test(&fc_cuda_variants[i]))
+        const fc_cuda_variant *variant = &fc_cuda_variants[i];
+        if (!is_built_in_this_test(variant))
+            continue;
+        jit_kernel kernel = build_ptx(variant);
+        for (int k = 0; k < variant->report_count; k++) {
+            const fc_cuda_report *ahead = &variant->reports[k];
+            const kernel_shape shape = shape_in_ptx(kernel.binary, ahead->kernel);
+            assert_memory_equal(&shape, &ahead->shape, sizeof shape);
+        }
+        jit_release(&kernel);
+    }
+}
+
+static void test_machine_code_of_every_file_has_the_same_shape(void **state)
+{
+    (void)state;
+    for (int i = 0; i < fc_cuda_variant_count; i++) {
+        if (!is_first_of_its_file(i))
             continue;
         jit_kernel kernel = build(&fc_cuda_variants[i], "");
         const char *log = kernel.log;
@@ -174,6 +226,7 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_variants_build_at_run_time_with_the_same_shape),
+        cmocka_unit_test(test_machine_code_of_every_file_has_the_same_shape),
         cmocka_unit_test(test_every_rung_can_be_built_without_its_technique),
     };
     const int failed = cmocka_run_group_tests_name("variants", tests, NULL, NULL);

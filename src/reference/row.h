@@ -26,8 +26,8 @@ typedef struct fc_score {
     double slope; /* d value / d (q · k) */
 } fc_score;
 
-/* The type is asked for before the loop where it is double, as in the lab: most of a check's time is
- * spent here. */
+/* The type is asked for before the loop where it is double, as in the lab: most of a check's time
+ * is spent here. */
 static inline void fc_load_vector(fc_type type, const void *base, int64_t index, int64_t stride,
                                   int64_t count, double scale, double *values)
 {
