@@ -89,8 +89,10 @@ static kernel_shape shape_in_ptx(const char *ptx, const char *name)
     unsigned char *bytes = (unsigned char *)&shape;
     snprintf(declaration, sizeof declaration, " %s_shape[%zu] = {", name, sizeof shape);
     const char *at = strstr(ptx, declaration);
-    if (!at)
+    if (!at) {
         fail_msg("PTX has no shape of %s", name);
+        return shape;
+    }
     at += strlen(declaration);
     for (size_t i = 0; i < sizeof shape && *at != '}'; i++) {
         bytes[i] = (unsigned char)strtol(at, NULL, 10);
