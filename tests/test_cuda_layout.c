@@ -124,9 +124,9 @@ static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
 {
     (void)state;
     static const variant_row rows[] = {
-        {512, 0, 0, "sm80_prefill_d64_all_f16"}, {64, 0, 0, "sm80_prefill_d64_all_f16"},
-        {512, 1, 0, "sm80_prefill_d64_f16"},     {500, 0, 0, "sm80_prefill_d64_f16"},
-        {32, 0, 0, "sm80_prefill_d64_f16"},      {512, 0, -1, "sm80_prefill_d64_f16"},
+        {512, 0, 0, "sm80_prefill_d64_all_f16"},    {64, 0, 0, "sm80_prefill_d64_all_f16"},
+        {512, 1, 0, "sm80_prefill_d64_causal_f16"}, {500, 0, 0, "sm80_prefill_d64_f16"},
+        {32, 0, 0, "sm80_prefill_d64_f16"},         {512, 0, -1, "sm80_prefill_d64_f16"},
         {0, 0, 0, "sm80_prefill_d64_f16"},
     };
     expect_variants("sm80_prefill", rows, sizeof rows / sizeof rows[0]);

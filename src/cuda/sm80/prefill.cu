@@ -336,7 +336,7 @@ static __device__ __forceinline__ void await_queries(const warp_rows *rows,
 {
     cp_async_wait(STAGES - 1);
     __syncthreads();
-    if (!FEATURES && !ALL_KEYS && rows->args->scale_log2 < 0.0f) {
+    if (!FEATURES && !ROWS_ALONE && rows->args->scale_log2 < 0.0f) {
         flip_queries(rows->q, WARP_ROWS * HEAD_DIM, lane_id(), WARP_LANES);
         __syncwarp();
     }
@@ -496,7 +496,8 @@ static __device__ __forceinline__ void end_rows(const attention_args *args,
         sum = lane_id() % LANE_ROWS == r ? row_sum : sum;
     }
     const int row = lane_row(lane_id() % LANE_ROWS);
-    const row_end end = finish_row(args, max, sum, head_of(args, share, first_row + row), !ALL_KEYS);
+    const row_end end =
+        finish_row(args, max, sum, head_of(args, share, first_row + row), !ROWS_ALONE);
     if (lane_id() % 4 < LANE_ROWS && first_dim == 0 && (rows >> row & 1))
         store_lse(args, share, first_row + row, end);
 #pragma unroll

@@ -13,8 +13,7 @@
 #define FEATURES 0
 #endif
 
-/* 1: rows see all keys, in whole tiles; no heads share a tile, no lengths lie in memory, there are no
- * sinks and no negative scale, and out has a tensor map where maps are used. */
+/* 1: rows see all keys, in whole tiles, and out has a tensor map where maps are used. */
 #ifndef ALL_KEYS
 #define ALL_KEYS 0
 #endif
@@ -25,14 +24,18 @@
 #define ONLY_FIRST_KEYS 0
 #endif
 
+/* With either no heads share a tile, no lengths lie in memory, and there are no sinks and no negative
+ * scale. */
+#define ROWS_ALONE (ALL_KEYS || ONLY_FIRST_KEYS)
+
 /* 0: args.packed_heads is 1, and nobody looks. */
 #ifndef HEADS_SHARE_TILES
-#define HEADS_SHARE_TILES (!ALL_KEYS)
+#define HEADS_SHARE_TILES (!ROWS_ALONE)
 #endif
 
 /* 0: no lengths lie in memory, and nobody looks. */
 #ifndef LENGTHS_IN_MEMORY
-#define LENGTHS_IN_MEMORY (!ALL_KEYS)
+#define LENGTHS_IN_MEMORY (!ROWS_ALONE)
 #endif
 
 static __device__ __forceinline__ int divide(int number, fast_divisor by)

@@ -105,6 +105,13 @@ static bool prefill_sees_all(const fc_attention *p)
            p->kv_length % PREFILL_KEYS == 0;
 }
 
+/* Where rows see the first keys, and nothing else has to be looked up. With 256 dims, which heat
+ * the GPU so much that it lowers its clock, it made no difference. */
+static bool prefill_sees_first(const fc_attention *p)
+{
+    return fc_cuda_is_dense(p) && fc_cuda_ends_with_row(p) && dim_of_variant(p) <= 128;
+}
+
 /* Whether a block may have the shared memory that a variant's budget allows it. */
 static bool has_room(const fc_context *context, const char *variant)
 {
@@ -139,7 +146,9 @@ static void name_special(const fc_kernel *kernel, const fc_plan *plan, const att
         return;
     if (kernel == &fc_sm80_prefill)
         snprintf(name, VARIANT_BYTES, "%s%s", large_blocks(plan->context, p),
-                 prefill_sees_all(p) ? "_all" : "");
+                 prefill_sees_all(p)     ? "_all"
+                 : prefill_sees_first(p) ? "_causal"
+                                         : "");
     else if (fc_cuda_is_dense(p))
         snprintf(name, VARIANT_BYTES, "%s", one_round(p));
 }
