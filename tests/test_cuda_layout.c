@@ -148,6 +148,43 @@ static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
     fc_context_destroy(context);
 }
 
+/* Where rows see the first keys, and nothing else has to be looked up. */
+static void test_causal_rows_have_a_variant_of_prefill(void **state)
+{
+    (void)state;
+    static const variant_row rows[] = {
+        {512, 1, 0, "sm80_prefill_d64_causal_f16"},
+        {500, 1, 0, "sm80_prefill_d64_causal_f16"},
+        {512, 1, -1, "sm80_prefill_d64_f16"},
+    };
+    expect_variants("sm80_prefill", rows, sizeof rows / sizeof rows[0]);
+
+    fc_context *context;
+    const float sinks[8] = {0};
+    fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
+    fc_attention causal = mission();
+    causal.causal = 1;
+    fc_attention windowed = causal, with_sinks = causal, wide = causal, widest = causal;
+    windowed.has_window = 1;
+    windowed.window_left = 100;
+    windowed.window_right = -1;
+    assert_int_equal(fc_attend(context, &windowed, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    with_sinks.has_sinks = 1;
+    b.sinks = sinks;
+    assert_int_equal(fc_attend(context, &with_sinks, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    b.sinks = NULL;
+    wide.head_dim = wide.value_dim = 128;
+    assert_int_equal(fc_attend(context, &wide, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d128_causal_f16");
+    widest.head_dim = widest.value_dim = 256;
+    assert_int_equal(fc_attend(context, &widest, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm80_prefill_d256_f16");
+    fc_context_destroy(context);
+}
+
 int main(void)
 {
     if (!open_fake())
@@ -158,6 +195,7 @@ int main(void)
         TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_few_keys_take_one_round),
         TEST(test_whole_tiles_that_all_rows_see_have_a_variant),
+        TEST(test_causal_rows_have_a_variant_of_prefill),
     };
     return cmocka_run_group_tests_name("cuda_layout", tests, NULL, NULL);
 }
