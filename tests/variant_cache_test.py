@@ -90,6 +90,11 @@ class VariantCacheTest(unittest.TestCase):
         self.assertEqual(self.build(TARGETS="sm_80 sm_90 compute_80"), 4)
         self.assertTrue((self.root / "one/k.sm_90.log").exists())
 
+    def test_ptx_that_is_built_in_is_the_oldest_target_s_in_whatever_order(self):
+        self.assertEqual(self.build(TARGETS="sm_90 sm_80 compute_80"), 4)
+        self.assertTrue((self.root / "one/k.compute_80.ptx").exists())
+        self.assertFalse((self.root / "one/k.compute_90.ptx").exists())
+
     def test_each_target_has_its_ptx_where_a_source_asks_which_it_is(self):
         self.write("sources/deeper.h", "#if __CUDA_ARCH__ >= 900\n#endif\n")
         self.assertEqual(self.build(TARGETS="sm_80 compute_80"), 3)
