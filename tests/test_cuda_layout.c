@@ -83,6 +83,13 @@ typedef struct variant_row {
     const char *variant;
 } variant_row;
 
+static void expect_variant(fc_context *context, const fc_attention *p, const fc_buffers *b,
+                           const char *variant)
+{
+    assert_int_equal(fc_attend(context, p, b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, variant);
+}
+
 static void expect_variants(const char *kernel, const variant_row *rows, size_t count)
 {
     fc_context *context;
@@ -93,8 +100,7 @@ static void expect_variants(const char *kernel, const variant_row *rows, size_t 
         p.kv_length = rows[i].keys;
         p.causal = rows[i].causal;
         p.scale = rows[i].scale;
-        assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
-        assert_string_equal(fake->last_kernel, rows[i].variant);
+        expect_variant(context, &p, &b, rows[i].variant);
     }
     fc_context_destroy(context);
 }
@@ -124,10 +130,9 @@ static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
 {
     (void)state;
     static const variant_row rows[] = {
-        {512, 0, 0, "sm80_prefill_d64_all_f16"},    {64, 0, 0, "sm80_prefill_d64_all_f16"},
-        {512, 1, 0, "sm80_prefill_d64_causal_f16"}, {500, 0, 0, "sm80_prefill_d64_f16"},
-        {32, 0, 0, "sm80_prefill_d64_f16"},         {512, 0, -1, "sm80_prefill_d64_f16"},
-        {0, 0, 0, "sm80_prefill_d64_f16"},
+        {512, 0, 0, "sm80_prefill_d64_all_f16"}, {64, 0, 0, "sm80_prefill_d64_all_f16"},
+        {500, 0, 0, "sm80_prefill_d64_f16"},     {32, 0, 0, "sm80_prefill_d64_f16"},
+        {512, 0, -1, "sm80_prefill_d64_f16"},    {0, 0, 0, "sm80_prefill_d64_f16"},
     };
     expect_variants("sm80_prefill", rows, sizeof rows / sizeof rows[0]);
 
@@ -138,13 +143,11 @@ static void test_whole_tiles_that_all_rows_see_have_a_variant(void **state)
     assert_int_equal(open_gpu(&context, "sm80_prefill"), FC_OK);
     fc_attention with_sinks = mission(), shared_tiles = mission();
     with_sinks.has_sinks = 1;
-    assert_int_equal(fc_attend(context, &with_sinks, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    expect_variant(context, &with_sinks, &b, "sm80_prefill_d64_f16");
     b.sinks = NULL;
     shared_tiles.q_length = 8;
     shared_tiles.kv_heads = 2;
-    assert_int_equal(fc_attend(context, &shared_tiles, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    expect_variant(context, &shared_tiles, &b, "sm80_prefill_d64_f16");
     fc_context_destroy(context);
 }
 
@@ -169,19 +172,15 @@ static void test_causal_rows_have_a_variant_of_prefill(void **state)
     windowed.has_window = 1;
     windowed.window_left = 100;
     windowed.window_right = -1;
-    assert_int_equal(fc_attend(context, &windowed, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    expect_variant(context, &windowed, &b, "sm80_prefill_d64_f16");
     with_sinks.has_sinks = 1;
     b.sinks = sinks;
-    assert_int_equal(fc_attend(context, &with_sinks, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d64_f16");
+    expect_variant(context, &with_sinks, &b, "sm80_prefill_d64_f16");
     b.sinks = NULL;
     wide.head_dim = wide.value_dim = 128;
-    assert_int_equal(fc_attend(context, &wide, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d128_causal_f16");
+    expect_variant(context, &wide, &b, "sm80_prefill_d128_causal_f16");
     widest.head_dim = widest.value_dim = 256;
-    assert_int_equal(fc_attend(context, &widest, &b, NULL), FC_OK);
-    assert_string_equal(fake->last_kernel, "sm80_prefill_d256_f16");
+    expect_variant(context, &widest, &b, "sm80_prefill_d256_f16");
     fc_context_destroy(context);
 }
 
