@@ -12,9 +12,10 @@
 #include <string.h>
 
 /* Inlined to the last one: arrays that functions hand to each other then stay the thread's own,
- * like registers. */
+ * like registers, and what is reported of one of these is said of the line that called it. */
 #define __device__ __attribute__((always_inline))
 #define __forceinline__ inline
+#define EMU_INLINE static __device__ inline
 #define __noinline__
 #define __host__
 #define __constant__ const
@@ -32,7 +33,7 @@
 #else
 #define EMU_VECTOR_REGISTER "+w"
 #endif
-template <class vector> static inline vector emu_whole(vector value)
+template <class vector> EMU_INLINE vector emu_whole(vector value)
 {
     if constexpr (sizeof(vector) == 8) {
         uint64_t bits;
@@ -55,17 +56,17 @@ template <class vector> static inline vector emu_whole(vector value)
         };                                                                               \
         name() = default;                                                                \
         template <class... others>                                                       \
-        name(element first, others... rest) : whole{first, (element)rest...}             \
+        __device__ name(element first, others... rest) : whole{first, (element)rest...}  \
         {                                                                                \
         }                                                                                \
-        name(const name &other) : whole(emu_whole(other.whole)) {}                       \
-        name &operator=(const name &other)                                               \
+        __device__ name(const name &other) : whole(emu_whole(other.whole)) {}            \
+        __device__ name &operator=(const name &other)                                    \
         {                                                                                \
             whole = other.whole;                                                         \
             return *this;                                                                \
         }                                                                                \
     };                                                                                   \
-    static inline name make_##name
+    EMU_INLINE name make_##name
 EMU_VECTOR_TYPE(uint2, unsigned, 2, x, y)
 (unsigned x, unsigned y) { return {x, y}; }
 EMU_VECTOR_TYPE(int2, int, 2, x, y)(int x, int y) { return {x, y}; }
@@ -88,27 +89,27 @@ struct emu_dim3 {
 #define warpSize 32
 
 /* Barriers and fences. What a fence orders, barriers order too; alone it makes no one wait. */
-static inline void __syncthreads(EMU_HERE) { emu_barrier(0, 0, 1, file, line); }
-static inline int __syncthreads_count(int value, EMU_HERE)
+EMU_INLINE void __syncthreads(EMU_HERE) { emu_barrier(0, 0, 1, file, line); }
+EMU_INLINE int __syncthreads_count(int value, EMU_HERE)
 {
     return emu_barrier_reduce(EMU_COUNT_NONZERO, value, file, line);
 }
-static inline int __syncthreads_and(int value, EMU_HERE)
+EMU_INLINE int __syncthreads_and(int value, EMU_HERE)
 {
     return emu_barrier_reduce(EMU_ALL_NONZERO, value, file, line);
 }
-static inline int __syncthreads_or(int value, EMU_HERE)
+EMU_INLINE int __syncthreads_or(int value, EMU_HERE)
 {
     return emu_barrier_reduce(EMU_ANY_NONZERO, value, file, line);
 }
-static inline void __syncwarp(unsigned mask = ~0u, EMU_HERE) { emu_sync_warp(mask, file, line); }
-static inline void __threadfence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_block(void) {}
+EMU_INLINE void __syncwarp(unsigned mask = ~0u, EMU_HERE) { emu_sync_warp(mask, file, line); }
+EMU_INLINE void __threadfence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+EMU_INLINE void __threadfence_block(void) {}
 
 /* Shuffles, votes, reductions. */
 #define EMU_DEFINE_SHUFFLE(name, how, operand)                                              \
     template <class type>                                                                   \
-    static inline type name(unsigned mask, type value, int operand, int width = 32, EMU_HERE) \
+    EMU_INLINE type name(unsigned mask, type value, int operand, int width = 32, EMU_HERE)    \
     {                                                                                       \
         static_assert(sizeof(type) <= 8, "a shuffle moves 4 or 8 bytes");                    \
         uint64_t bits = 0;                                                                  \
@@ -123,26 +124,26 @@ EMU_DEFINE_SHUFFLE(__shfl_up_sync, EMU_SHUFFLE_UP, distance)
 EMU_DEFINE_SHUFFLE(__shfl_down_sync, EMU_SHUFFLE_DOWN, distance)
 #undef EMU_DEFINE_SHUFFLE
 
-static inline unsigned __ballot_sync(unsigned mask, int value, EMU_HERE)
+EMU_INLINE unsigned __ballot_sync(unsigned mask, int value, EMU_HERE)
 {
     return emu_ballot(mask, value, file, line);
 }
-static inline int __any_sync(unsigned mask, int value, EMU_HERE)
+EMU_INLINE int __any_sync(unsigned mask, int value, EMU_HERE)
 {
     return emu_ballot(mask, value, file, line) != 0;
 }
-static inline int __all_sync(unsigned mask, int value, EMU_HERE)
+EMU_INLINE int __all_sync(unsigned mask, int value, EMU_HERE)
 {
     return emu_ballot(mask, value, file, line) == mask;
 }
-static inline unsigned __activemask(void) { return emu_active_mask(); }
+EMU_INLINE unsigned __activemask(void) { return emu_active_mask(); }
 
 #define EMU_DEFINE_REDUCTION(name, how)                                             \
-    static inline unsigned name(unsigned mask, unsigned value, EMU_HERE)            \
+    EMU_INLINE unsigned name(unsigned mask, unsigned value, EMU_HERE)               \
     {                                                                               \
         return emu_reduce(how, 0, mask, value, file, line);                         \
     }                                                                               \
-    static inline int name(unsigned mask, int value, EMU_HERE)                      \
+    EMU_INLINE int name(unsigned mask, int value, EMU_HERE)                         \
     {                                                                               \
         return (int)emu_reduce(how, 1, mask, (unsigned)value, file, line);          \
     }
@@ -153,8 +154,8 @@ EMU_DEFINE_REDUCTION(__reduce_max_sync, EMU_REDUCE_MAX)
 
 /* Atomics. */
 #define EMU_DEFINE_ATOMIC(name, how)                                                              \
-    static inline int name(int *memory, int value) { return emu_atomic_int(how, memory, value); } \
-    static inline unsigned name(unsigned *memory, unsigned value)                                 \
+    EMU_INLINE int name(int *memory, int value) { return emu_atomic_int(how, memory, value); }    \
+    EMU_INLINE unsigned name(unsigned *memory, unsigned value)                                    \
     {                                                                                             \
         return emu_atomic_unsigned(how, memory, value);                                           \
     }
@@ -163,33 +164,33 @@ EMU_DEFINE_ATOMIC(atomicMin, EMU_ATOMIC_MIN)
 EMU_DEFINE_ATOMIC(atomicMax, EMU_ATOMIC_MAX)
 EMU_DEFINE_ATOMIC(atomicExch, EMU_ATOMIC_EXCHANGE)
 #undef EMU_DEFINE_ATOMIC
-static inline float atomicAdd(float *memory, float value)
+EMU_INLINE float atomicAdd(float *memory, float value)
 {
     return emu_atomic_float(EMU_ATOMIC_ADD, memory, value);
 }
-static inline unsigned atomicCAS(unsigned *memory, unsigned expected, unsigned value)
+EMU_INLINE unsigned atomicCAS(unsigned *memory, unsigned expected, unsigned value)
 {
     return emu_atomic_cas(memory, expected, value);
 }
 
 /* Intrinsics. */
-template <class to, class from> static inline to emu_bits_as(from value)
+template <class to, class from> EMU_INLINE to emu_bits_as(from value)
 {
     static_assert(sizeof(to) == sizeof(from), "the same bits");
     to result;
     __builtin_memcpy(&result, &value, sizeof result);
     return result;
 }
-static inline float __int_as_float(int bits) { return emu_bits_as<float>(bits); }
-static inline float __uint_as_float(unsigned bits) { return emu_bits_as<float>(bits); }
-static inline int __float_as_int(float value) { return emu_bits_as<int>(value); }
-static inline unsigned __float_as_uint(float value) { return emu_bits_as<unsigned>(value); }
-static inline unsigned __umulhi(unsigned a, unsigned b)
+EMU_INLINE float __int_as_float(int bits) { return emu_bits_as<float>(bits); }
+EMU_INLINE float __uint_as_float(unsigned bits) { return emu_bits_as<float>(bits); }
+EMU_INLINE int __float_as_int(float value) { return emu_bits_as<int>(value); }
+EMU_INLINE unsigned __float_as_uint(float value) { return emu_bits_as<unsigned>(value); }
+EMU_INLINE unsigned __umulhi(unsigned a, unsigned b)
 {
     return (unsigned)((unsigned long long)a * b >> 32);
 }
 /* Of the eight bytes of two words those that the selector's four digits name. */
-static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
+EMU_INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
 {
     const unsigned long long bytes = (unsigned long long)high << 32 | low;
     unsigned result = 0;
@@ -197,19 +198,19 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selecto
         result |= (unsigned)(bytes >> (selector >> i * 4 & 7u) * 8 & 0xffu) << i * 8;
     return result;
 }
-static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
-static inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
-static inline int __ffs(int bits) { return __builtin_ffs(bits); }
-static inline float __fdividef(float a, float b) { return a / b; }
-static inline float __frcp_rn(float a) { return 1.0f / a; }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fadd_rn(float a, float b) { return a + b; }
+EMU_INLINE int __popc(unsigned bits) { return __builtin_popcount(bits); }
+EMU_INLINE int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
+EMU_INLINE int __ffs(int bits) { return __builtin_ffs(bits); }
+EMU_INLINE float __fdividef(float a, float b) { return a / b; }
+EMU_INLINE float __frcp_rn(float a) { return 1.0f / a; }
+EMU_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+EMU_INLINE float __fmul_rn(float a, float b) { return a * b; }
+EMU_INLINE float __fadd_rn(float a, float b) { return a + b; }
 /* A macro, because the C library has the name already. */
 #define __expf(x) emu_exp2((x) * 1.4426950408889634f)
-static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-template <class type> static inline type __ldg(const type *memory) { return *memory; }
-template <class type> static inline type min(type a, type b) { return b < a ? b : a; }
-template <class type> static inline type max(type a, type b) { return a < b ? b : a; }
+EMU_INLINE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+template <class type> EMU_INLINE type __ldg(const type *memory) { return *memory; }
+template <class type> EMU_INLINE type min(type a, type b) { return b < a ? b : a; }
+template <class type> EMU_INLINE type max(type a, type b) { return a < b ? b : a; }
 
 #endif
