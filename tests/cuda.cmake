@@ -38,7 +38,7 @@ if(FC_NVRTC)
     fc_add_cuda_test(variants)
     add_test(NAME variants COMMAND test_variants)
     set_tests_properties(variants PROPERTIES
-        COST 130 ENVIRONMENT FLASHCORE_NVRTC=${FC_NVRTC} LABELS slow)
+        COST 55 ENVIRONMENT FLASHCORE_NVRTC=${FC_NVRTC} LABELS slow)
 else()
     message(WARNING "NVRTC was not found: run-time compilation is not tested")
 endif()
