@@ -174,7 +174,8 @@ static inline void plain_access(void *memory, unsigned bytes, bool writes, uintp
     if (!self)
         return;
     if ((uintptr_t)memory - (uintptr_t)self->stack < EMU_STACK_BYTES) {
-        emu_touch_registers(self, memory, bytes, pc);
+        if (self->registers.fenced)
+            emu_touch_registers(self, memory, bytes, pc);
         return;
     }
     emu_check_access(self, memory, bytes, writes, 0, pc);

@@ -35,8 +35,9 @@ bool emu_bulk_complete_one(emu_machine *machine);
 void emu_bulk_end(emu_machine *machine);
 void emu_products_end(emu_warp *warp);
 
-/* A plain access to the thread's own stack. Ends the launch when a wgmma that has not been waited
- * for uses the bytes as registers. */
+/* A plain access to the thread's own stack, after its first wgmma_fence: before, there are no
+ * products, and the fence forgets what was touched. Ends the launch when a wgmma that has not been
+ * waited for uses the bytes as registers. */
 void emu_touch_registers(emu_fiber *self, const void *memory, unsigned bytes, uintptr_t pc);
 
 static inline uint32_t emu_product_engine(const emu_warp *warp)

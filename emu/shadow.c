@@ -150,13 +150,19 @@ static void forget(emu_shadow *shadow, uint32_t *list, unsigned bytes)
     }
 }
 
-static void add_record(const emu_access *access, uint32_t *list, unsigned bytes)
+static void add_record(emu_shadow *shadow, uint32_t *list, const emu_record *record)
+{
+    const uint32_t next = *list;
+    const uint32_t index = new_record(shadow);
+    shadow->records[index] = *record;
+    shadow->records[index].next = next;
+    *list = index;
+}
+
+static emu_record record_of(const emu_access *access, unsigned bytes)
 {
     const emu_fiber *by = access->by;
-    const uint32_t next = *list;
-    const uint32_t index = new_record(access->shadow);
-    access->shadow->records[index] = (emu_record){
-        .next = next,
+    return (emu_record){
         .clock = by->knowledge.clock,
         .lanes = 1u << by->lane,
         .warp = (uint16_t)by->warp->index,
@@ -164,23 +170,19 @@ static void add_record(const emu_access *access, uint32_t *list, unsigned bytes)
         .flags = (uint8_t)access->flags,
         .pc = access->pc,
     };
-    *list = index;
 }
 
 /* A thread's earlier reads of the same bytes are over when its later one is. */
-static void add_read(const emu_access *access, emu_word *word, unsigned bytes)
+static void add_read(emu_shadow *shadow, emu_word *word, const emu_record *read)
 {
-    const emu_fiber *by = access->by;
-    const uint32_t lane = 1u << by->lane;
-    emu_shadow *shadow = access->shadow;
     emu_record *same = NULL;
     for (uint32_t *link = &word->reads; *link;) {
         emu_record *record = &shadow->records[*link];
-        const bool mine = record->warp == by->warp->index && record->flags == access->flags;
-        if (mine && record->clock == by->knowledge.clock && record->bytes == bytes) {
+        const bool mine = record->warp == read->warp && record->flags == read->flags;
+        if (mine && record->clock == read->clock && record->bytes == read->bytes) {
             same = record;
-        } else if (mine && (record->lanes & lane) && !(record->bytes & ~bytes)) {
-            record->lanes &= ~lane;
+        } else if (mine && (record->lanes & read->lanes) && !(record->bytes & ~read->bytes)) {
+            record->lanes &= ~read->lanes;
             if (!record->lanes) {
                 free_record(shadow, link);
                 continue;
@@ -189,9 +191,9 @@ static void add_read(const emu_access *access, emu_word *word, unsigned bytes)
         link = &record->next;
     }
     if (same)
-        same->lanes |= lane;
+        same->lanes |= read->lanes;
     else
-        add_record(access, &word->reads, bytes);
+        add_record(shadow, &word->reads, read);
 }
 
 /* 3. Accesses. */
@@ -247,7 +249,8 @@ void emu_shadow_read(const emu_access *access)
         const unsigned state = access->shadow->states[i];
         if ((state & EMU_IS_MBARRIER) || (bytes & ~state))
             report_state(access, i, false);
-        add_read(access, word, bytes);
+        const emu_record read = record_of(access, bytes);
+        add_read(access->shadow, word, &read);
     }
 }
 
@@ -262,32 +265,61 @@ void emu_shadow_write(const emu_access *access)
         check_list(access, word->reads, i, bytes, true, false);
         forget(access->shadow, &word->writes, bytes);
         forget(access->shadow, &word->reads, bytes);
-        add_record(access, &word->writes, bytes);
+        const emu_record write = record_of(access, bytes);
+        add_record(access->shadow, &word->writes, &write);
         access->shadow->states[i] |= (uint8_t)bytes;
     }
 }
 
-static void land_list(const emu_access *access, uint32_t list, unsigned bytes, uint32_t number,
-                      uint32_t clock)
+static bool lands(const emu_access *access, const emu_record *record, unsigned bytes)
+{
+    return record->flags & EMU_IN_FLIGHT && record->bytes & bytes && record->pc == access->pc &&
+           record->warp == access->by->warp->index;
+}
+
+static emu_record landed(emu_record record, uint32_t number, uint32_t clock)
+{
+    record.flags &= (uint8_t)~EMU_IN_FLIGHT;
+    record.warp = (uint16_t)(number / EMU_LANES);
+    record.lanes = 1u << number % EMU_LANES;
+    record.clock = clock;
+    return record;
+}
+
+static void land_writes(const emu_access *access, const emu_word *word, unsigned bytes,
+                        uint32_t number, uint32_t clock)
 {
     emu_record *records = access->shadow->records;
-    for (uint32_t index = list; index; index = records[index].next) {
-        emu_record *record = &records[index];
-        if (!(record->flags & EMU_IN_FLIGHT) || !(record->bytes & bytes) ||
-            record->pc != access->pc || record->warp != access->by->warp->index)
+    for (uint32_t index = word->writes; index; index = records[index].next)
+        if (lands(access, &records[index], bytes))
+            records[index] = landed(records[index], number, clock);
+}
+
+/* What is left of them are reads like any others: many products read the same words, and without
+ * joining them lists would grow with each. */
+static void land_reads(const emu_access *access, emu_word *word, unsigned bytes, uint32_t number,
+                       uint32_t clock)
+{
+    emu_shadow *shadow = access->shadow;
+    for (uint32_t *link = &word->reads; *link;) {
+        const emu_record record = shadow->records[*link];
+        if (!lands(access, &record, bytes)) {
+            link = &shadow->records[*link].next;
             continue;
-        record->flags &= (uint8_t)~EMU_IN_FLIGHT;
-        record->warp = (uint16_t)(number / EMU_LANES);
-        record->lanes = 1u << number % EMU_LANES;
-        record->clock = clock;
+        }
+        free_record(shadow, link);
+        const emu_record read = landed(record, number, clock);
+        add_read(shadow, word, &read);
+        link = &word->reads;
     }
 }
 
 void emu_shadow_land(const emu_access *access, uint32_t number, uint32_t clock)
 {
     for (size_t i = access->offset / EMU_WORD_BYTES; i <= last_word(access); i++) {
-        const emu_word *word = &access->shadow->words[i];
-        land_list(access, word->writes, bytes_in_word(access, i), number, clock);
-        land_list(access, word->reads, bytes_in_word(access, i), number, clock);
+        emu_word *word = &access->shadow->words[i];
+        const unsigned bytes = bytes_in_word(access, i);
+        land_writes(access, word, bytes, number, clock);
+        land_reads(access, word, bytes, number, clock);
     }
 }
