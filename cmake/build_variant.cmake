@@ -4,6 +4,7 @@
 #   MACROS          "HEAD_DIM=64 STAGES=2"         TARGETS "sm_80 sm_90 compute_80"
 #   OUTPUT          the folder for NAME.fatbin, NAME.sm_XX.cubin and NAME.sm_XX.log, the report
 #   CACHE           a folder that several builds share, or nothing
+#   STRICT          whether a warning is an error; binaries do not depend on it
 cmake_minimum_required(VERSION 3.25)
 
 separate_arguments(MACROS)
@@ -66,6 +67,10 @@ function(compile)
     list(GET numbers 0 oldest)
     set(made "")
     set(images "")
+    set(strict "")
+    if(STRICT)
+        set(strict -Werror=all-warnings)
+    endif()
     foreach(target ${TARGETS})
         string(REGEX REPLACE "^[a-z]+_" "" number ${target})
         set(virtual compute_${number})
@@ -75,7 +80,7 @@ function(compile)
         set(ptx ${OUTPUT}/${NAME}.${virtual}.ptx)
         if(NOT ptx IN_LIST made)
             run_nvcc(${virtual} ${ptx}
-                -ptx -arch=${virtual} -I${CUDA_SOURCES} ${flags} ${CUDA_SOURCES}/${FILE})
+                -ptx -arch=${virtual} -I${CUDA_SOURCES} ${flags} ${strict} ${CUDA_SOURCES}/${FILE})
             list(APPEND made ${ptx})
         endif()
         if(target MATCHES "^sm_")

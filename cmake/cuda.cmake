@@ -52,7 +52,8 @@ function(fc_add_cuda_variants target)
             COMMAND
                 ${CMAKE_COMMAND} -DNVCC=${FC_NVCC} -DFATBINARY=${FC_FATBINARY} -DNAME=${name}
                 -DCUDA_SOURCES=${sources} -DFILE=${file} "-DMACROS=${macros}"
-                "-DTARGETS=${targets}" -DOUTPUT=${output} -DCACHE=${FC_CUDA_CACHE} -P
+                "-DTARGETS=${targets}" -DOUTPUT=${output} -DCACHE=${FC_CUDA_CACHE}
+                -DSTRICT=${FC_WERROR} -P
                 ${PROJECT_SOURCE_DIR}/cmake/build_variant.cmake
             DEPENDS ${sources}/${file} ${headers} ${table}
                     ${PROJECT_SOURCE_DIR}/cmake/build_variant.cmake

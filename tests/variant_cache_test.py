@@ -100,6 +100,14 @@ class VariantCacheTest(unittest.TestCase):
         self.assertEqual(self.build(TARGETS="sm_80 compute_80"), 3)
         self.assertEqual(self.build(TARGETS="sm_80 sm_90 compute_80"), 5)
 
+    def test_a_warning_is_an_error_where_asked_of_one_and_the_same_binary(self):
+        self.build(STRICT="ON")
+        strict = ["-Werror=all-warnings" in call.split() for call in (self.root / "calls").read_text().splitlines()]
+        self.assertEqual(strict, [True, False, False])
+        self.assertEqual(self.build(STRICT="OFF"), 0)
+        self.assertEqual(self.build(NAME="other", STRICT="OFF"), 3)
+        self.assertEqual((self.root / "calls").read_text().count("-Werror"), 1)
+
     def test_what_changed_while_it_was_compiled_is_not_shared(self):
         compiler = self.root / "nvcc"
         source = self.root / "sources/deeper.h"

@@ -26,17 +26,24 @@ typedef struct fc_score {
     double slope; /* d value / d (q · k) */
 } fc_score;
 
-/* The type is asked for before the loop where it is double, as in the lab: most of a check's time
- * is spent here. */
+static inline void fc_load_all(fc_type type, const void *base, int64_t index, int64_t stride,
+                               int64_t count, double scale, double *values)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = scale * fc_load(type, base, index + i * stride);
+}
+
+/* The type is asked for before the loop and not in it: most of a check's time is spent here. */
 static inline void fc_load_vector(fc_type type, const void *base, int64_t index, int64_t stride,
                                   int64_t count, double scale, double *values)
 {
-    if (type == FC_F64)
-        for (int64_t i = 0; i < count; i++)
-            values[i] = scale * fc_load(FC_F64, base, index + i * stride);
-    else
-        for (int64_t i = 0; i < count; i++)
-            values[i] = scale * fc_load(type, base, index + i * stride);
+    switch (type) {
+    case FC_F64: fc_load_all(FC_F64, base, index, stride, count, scale, values); break;
+    case FC_F32: fc_load_all(FC_F32, base, index, stride, count, scale, values); break;
+    case FC_F16: fc_load_all(FC_F16, base, index, stride, count, scale, values); break;
+    case FC_BF16: fc_load_all(FC_BF16, base, index, stride, count, scale, values); break;
+    default: fc_load_all(type, base, index, stride, count, scale, values); break;
+    }
 }
 
 static inline void fc_store_vector(fc_type type, void *base, int64_t index, int64_t stride,

@@ -148,15 +148,17 @@ static __device__ __forceinline__ void copy_queries(const attention_args *args,
         source.dims = args->head_dim;
         copy_rows(args, share, &source, tile, tile_rows, tile_dims, first_row, share->rows, thread,
                   threads);
-        return;
-    }
+    } else {
 #pragma unroll 1
-    for (int i = thread; i < tile_rows * chunks; i += threads) {
-        const int row = i / chunks, column = i % chunks * CHUNK;
-        const int packed_row = min(first_row + row, share->rows - 1);
-        copy_chunk(args, tile_element(tile, tile_dims, row, column),
-                   (const element *)args->q + q_index(args, share, STRIDES(args, q), packed_row),
-                   DIM_STRIDE(STRIDES(args, q)), column, args->head_dim, first_row + row < share->rows);
+        for (int i = thread; i < tile_rows * chunks; i += threads) {
+            const int row = i / chunks, column = i % chunks * CHUNK;
+            const int packed_row = min(first_row + row, share->rows - 1);
+            copy_chunk(args, tile_element(tile, tile_dims, row, column),
+                       (const element *)args->q +
+                           q_index(args, share, STRIDES(args, q), packed_row),
+                       DIM_STRIDE(STRIDES(args, q)), column, args->head_dim,
+                       first_row + row < share->rows);
+        }
     }
 }
 

@@ -34,10 +34,10 @@ static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_
         const int first = first_key_of(args, share, row) - lane_key;
         hide_from(scores, r, 0, SCORE_TILES,
                   min(end_key_of(args, share, row), end_key) - lane_key);
-        if (ONLY_FIRST_KEYS || args->window_left < 0)
+        if (!ONLY_FIRST_KEYS && args->window_left < 0)
             continue;
 #pragma unroll
-        for (int i = 0; i < SCORE_TILES * 2; i++) {
+        for (int i = 0; i < (ONLY_FIRST_KEYS ? 0 : SCORE_TILES * 2); i++) {
             const int key = i / 2 * 8 + i % 2;
             if (key < first)
                 scores[r / 2][i / 2][r % 2 * 2 + i % 2] = negative_infinity();
