@@ -8,7 +8,8 @@ foreach(how copy_not_waited_for too_many_bytes_expected wrong_stride wrong_swizz
         product_not_waited_for no_proxy_fence phase_not_flipped stage_not_free no_cluster_barrier
         left_too_early overwritten_during_store no_wgmma_fence sums_written_after_fence
         left_written_after_fence left_written_during_product previous_not_waited_for
-        barrier_before_wait relay_does_not_wait registers_swapped short_step)
+        barrier_before_wait relay_does_not_wait registers_swapped short_step
+        overwritten_after_product)
     string(TOUPPER ${how} macro)
     fc_emu_kernel(emu_test_objects ${how} ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/hopper.cu
         BROKEN=${macro})

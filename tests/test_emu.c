@@ -365,6 +365,7 @@ static const broken_kernel broken_kernels[] = {
     {"product_not_waited_for", &scores, "unfinished wgmma", "hopper.cu:"},
     {"no_proxy_fence", &values, "missing proxy fence", "hopper.cu:"},
     {"no_proxy_fence", &box, "missing proxy fence", "hopper.cu:"},
+    {"overwritten_after_product", &values, "race: thread 0", "an asynchronous operation read"},
     {"overwritten_during_store", &box, "unfinished read", "hopper.cu:"},
     {"phase_not_flipped", &pipeline, "unfinished copy", "hopper.cu:"},
     {"stage_not_free", &pipeline, "arrives once more than a phase takes", "hopper.cu:"},

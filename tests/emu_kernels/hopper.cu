@@ -32,6 +32,7 @@
 #define REGISTERS_SWAPPED 18
 #define SHORT_STEP 19
 #define RELAY_DOES_NOT_WAIT 20
+#define OVERWRITTEN_AFTER_PRODUCT 21
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -167,6 +168,10 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_values)(
     fragments[3][0] = 0;
 #endif
     wgmma_wait(0);
+#if BROKEN == OVERWRITTEN_AFTER_PRODUCT
+    if (thread_id() == 0)
+        shared->right[0] = 7; /* its own warp's product is over */
+#endif
     store_sums(args.output, sums);
 }
 
