@@ -34,6 +34,7 @@ static __device__ __forceinline__ void hide_keys(float scores[ROW_GROUPS][SCORE_
         const int first = first_key_of(args, share, row) - lane_key;
         hide_from(scores, r, 0, SCORE_TILES,
                   min(end_key_of(args, share, row), end_key) - lane_key);
+        /* A window. With ONLY_FIRST_KEYS there is none, and the loop is empty. */
         if (!ONLY_FIRST_KEYS && args->window_left < 0)
             continue;
 #pragma unroll
