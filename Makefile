@@ -59,14 +59,8 @@ program: deps-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build --preset release --target flashcore -- --quiet
 
-# PyTorch and what else the last of them imports comes beside the others: two minutes of waiting.
 test: deps-test
-	@mkdir -p build
-	@$(MAKE) build/venv-test/ready build/venv-wheel/ready > build/venv-test.log 2>&1 & \
-	    trap "kill $$! 2> /dev/null" EXIT; \
-	    $(MAKE) test-release test-clang test-sanitizers test-threads test-fuzz test-cross && \
-	    wait && $(MAKE) test-python
-	@echo "make test: all passed"
+	@scripts/test
 
 test-release: deps-test
 	$(call check,release)
