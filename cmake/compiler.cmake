@@ -17,6 +17,12 @@ if(FC_SANITIZE)
     add_link_options(-fsanitize=${FC_SANITIZE})
 endif()
 
+# For programs that run while the project is built: nobody looks for their leaks, which takes seconds.
+set(FC_TOOL_ENVIRONMENT "")
+if(FC_SANITIZE MATCHES "address")
+    set(FC_TOOL_ENVIRONMENT ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0)
+endif()
+
 if(FC_OPENMP)
     find_package(OpenMP COMPONENTS C)
 endif()

@@ -69,7 +69,7 @@ function(fc_add_cuda_variants target)
         ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     add_custom_command(
         OUTPUT ${output}/variants.c ${output}/images.S
-        COMMAND describe_variants ${table} ${output}
+        COMMAND ${FC_TOOL_ENVIRONMENT} $<TARGET_FILE:describe_variants> ${table} ${output}
         DEPENDS describe_variants ${binaries} ${table}
         COMMENT "Describing the kernels"
         VERBATIM)

@@ -30,8 +30,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/flashcore.pc DESTINATION ${CMAKE_INSTA
 if(NOT CMAKE_CROSSCOMPILING)
     add_custom_command(
         OUTPUT flashcore.1 flashcore.bash
-        COMMAND flashcore manual > flashcore.1
-        COMMAND flashcore completion > flashcore.bash
+        COMMAND ${FC_TOOL_ENVIRONMENT} $<TARGET_FILE:flashcore> manual > flashcore.1
+        COMMAND ${FC_TOOL_ENVIRONMENT} $<TARGET_FILE:flashcore> completion > flashcore.bash
         DEPENDS flashcore
         VERBATIM)
     add_custom_target(flashcore_manual ALL DEPENDS flashcore.1 flashcore.bash)
