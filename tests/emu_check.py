@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-LADDER_SAMPLE, SAMPLE = 12, 240
+LADDER_SAMPLE, SAMPLE = 12, 200
 NOT_CUDA = ("cpu_", "reference")
 
 
