@@ -111,15 +111,15 @@ static bool is_first_of_its_file(int i)
     return i == 0 || strcmp(fc_cuda_variants[i].file, fc_cuda_variants[i - 1].file) != 0;
 }
 
-/* Whether it is a variant for bf16 of which there is one for f16: its shape does not depend on
- * that. */
+/* Whether it is a variant for f16 of which there is one for bf16: its shape does not depend on
+ * that, and the other tests build variants for f16. */
 static bool is_twin(const fc_cuda_variant *variant)
 {
-    const char *type = strstr(variant->name, "_bf16");
+    const char *type = strstr(variant->name, "_f16");
     char name[JIT_REPORT_NAME_CHARS];
     if (!type)
         return false;
-    snprintf(name, sizeof name, "%.*s_f16", (int)(type - variant->name), variant->name);
+    snprintf(name, sizeof name, "%.*s_bf16", (int)(type - variant->name), variant->name);
     return fc_cuda_find_variant(name) != NULL;
 }
 
