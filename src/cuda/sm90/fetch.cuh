@@ -15,7 +15,8 @@ typedef struct __align__(1024) shared_tiles
     element v[STAGES][PIECES][PIECE * VALUE_DIM];
     exchange other;
     mbarrier q_full;
-    mbarrier k_full[STAGES][PIECES], v_full[STAGES][PIECES];
+    mbarrier k_full[STAGES][PIECES];
+    mbarrier v_full[STAGES]; /* all pieces: to look at an mbarrier, the exponentials have to be over */
     mbarrier empty[STAGES];
 }
 shared_tiles;
@@ -67,28 +68,24 @@ static __device__ __forceinline__ void make_first_barriers(shared_tiles *shared)
 
 static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared, int pair)
 {
-    for (int i = 0; i < STAGES * PIECES; i++)
-        mbarrier_init(&shared->v_full[0][i], 1);
-    for (int stage = 0; stage < STAGES && !ONE_TILE; stage++)
-        mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
+    for (int stage = 0; stage < STAGES; stage++) {
+        mbarrier_init(&shared->v_full[stage], 1);
+        if (!ONE_TILE)
+            mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
+    }
     if (pair)
         make_exchange_barriers(&shared->other);
     fence_mbarriers();
 }
 
-/* By one thread: keys or values from number first_key on. */
-static __device__ __forceinline__ void fetch_pieces(element *tile, const tensor_map *map, int dims,
-                                                    const attention_args *args,
-                                                    const sequence_share *share, int first_key,
-                                                    mbarrier *full)
+/* By one thread: a piece of keys or values, from number first_key on. */
+static __device__ __forceinline__ void fetch_piece(element *tile, const tensor_map *map, int dims,
+                                                   const attention_args *args,
+                                                   const sequence_share *share, int first_key,
+                                                   mbarrier *full)
 {
-#pragma unroll
-    for (int piece = 0; piece < PIECES; piece++) {
-        const page_place place = find_box(args, share, first_key + piece * PIECE);
-        mbarrier_arrive_expect(&full[piece], PIECE * dims * (int)sizeof(element));
-        load_panels(tile + piece * PIECE * dims, map, PIECE, dims, place.row, share->kv_head,
-                    place.page, &full[piece]);
-    }
+    const page_place place = find_box(args, share, first_key);
+    load_panels(tile, map, PIECE, dims, place.row, share->kv_head, place.page, full);
 }
 
 static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shared_tiles *shared,
@@ -102,15 +99,24 @@ static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shar
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
                                                   const block_work *w, int i)
 {
-    fetch_pieces(shared->k[i % STAGES][0], &args->k, HEAD_DIM, &args->attention, &w->share,
-                 (w->first_tile + i) * KV_TILE, shared->k_full[i % STAGES]);
+#pragma unroll
+    for (int piece = 0; piece < PIECES; piece++) {
+        mbarrier *full = &shared->k_full[i % STAGES][piece];
+        mbarrier_arrive_expect(full, (int)sizeof shared->k[0][0]);
+        fetch_piece(shared->k[i % STAGES][piece], &args->k, HEAD_DIM, &args->attention, &w->share,
+                    (w->first_tile + i) * KV_TILE + piece * PIECE, full);
+    }
 }
 
 static __device__ __forceinline__ void fetch_values(const sm90_args *args, shared_tiles *shared,
                                                     const block_work *w, int i)
 {
-    fetch_pieces(shared->v[i % STAGES][0], &args->v, VALUE_DIM, &args->attention, &w->share,
-                 (w->first_tile + i) * KV_TILE, shared->v_full[i % STAGES]);
+    mbarrier *full = &shared->v_full[i % STAGES];
+    mbarrier_arrive_expect(full, (int)sizeof shared->v[0]);
+#pragma unroll
+    for (int piece = 0; piece < PIECES; piece++)
+        fetch_piece(shared->v[i % STAGES][piece], &args->v, VALUE_DIM, &args->attention, &w->share,
+                    (w->first_tile + i) * KV_TILE + piece * PIECE, full);
 }
 
 /* What the block waits for first goes out before it meets others. */

@@ -221,11 +221,10 @@ static __device__ __forceinline__ void add_values(out_sums out, score_sums score
 {
     unsigned weights[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
     unsigned rest[KV_TILE / GROUP_KEYS][GROUP_KEYS / 16][4];
+    mbarrier_wait(&shared->v_full[stage], parity);
 #pragma unroll
     for (int group = 0; group < KV_TILE / GROUP_KEYS; group++) {
         const int first_key = group * GROUP_KEYS;
-        if (first_key % PIECE == 0)
-            mbarrier_wait(&shared->v_full[stage][first_key / PIECE], parity);
         if (first_key >= keys)
             continue; /* nobody sees them */
         if (!FEATURES)
@@ -284,12 +283,11 @@ static __device__ __forceinline__ void clear_values(const attention_args *args,
     const int rows = w->share.kv_rows - first_key;
     if (!has_neighbours(args) || rows >= KV_TILE)
         return;
+    mbarrier_wait(&shared->v_full[stage], parity);
 #pragma unroll
-    for (int piece = 0; piece < PIECES; piece++) {
-        mbarrier_wait(&shared->v_full[stage][piece], parity);
+    for (int piece = 0; piece < PIECES; piece++)
         clear_rows(shared->v[stage][piece], PIECE, VALUE_DIM, max(0, rows - piece * PIECE),
                    thread_id(), CONSUMER_THREADS);
-    }
     barrier_wait(1, CONSUMER_THREADS);
 }
 
@@ -349,7 +347,6 @@ static __device__ __forceinline__ void add_tile(const attention_args *args, cons
 typedef struct row_places {
     element *out[LANE_ROWS]; /* of the lane's first chunk */
     int columns;
-    int wants_lse;
 } row_places;
 
 static __device__ __forceinline__ row_places find_places(const attention_args *args,
@@ -362,7 +359,6 @@ static __device__ __forceinline__ row_places find_places(const attention_args *a
             (element *)address_now(row_place(args, &w->share, warp_row + lane_row(r)) +
                                    lane_id() % 4 * CHUNK);
     places.columns = number_now(args->value_dim);
-    places.wants_lse = number_now(args->lse != NULL);
     return places;
 }
 
@@ -386,21 +382,28 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
         compute_again(args, share, warp_row, sums, OUT_TILES / 2, first_column);
 }
 
-/* What the sums are to be multiplied by. LSE goes out here: the last products, or the other block's
- * half, are still to come. */
+/* What sums are to be multiplied by, and what LSE is made of. */
 static __device__ __forceinline__ void end_rows(const attention_args *args, const block_work *w,
-                                                int warp_row, const softmax_state *softmax,
-                                                const row_places *places, float factor[LANE_ROWS])
+                                                const softmax_state *softmax,
+                                                row_end ends[LANE_ROWS])
 {
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; r++) {
-        const row_end end =
-            finish_row(args, softmax->max[r], softmax->sum[r], w->share.head, !DENSE);
-        const int row = warp_row + lane_row(r);
-        if (places->wants_lse && lane_id() % 4 == 0 && w->rank == 0 && row < w->share.rows)
-            store_lse(args, &w->share, row, end);
-        factor[r] = end.factor;
-    }
+    for (int r = 0; r < LANE_ROWS; r++)
+        ends[r] = finish_row(args, softmax->max[r], softmax->sum[r], w->share.head, !DENSE);
+}
+
+/* Of the four lanes that share two rows the first and the second store one each. The last products, or
+ * the other block's half, are still to come. */
+static __device__ __forceinline__ void store_lses(const attention_args *args, const block_work *w,
+                                                  int warp_row, const row_end ends[LANE_ROWS])
+{
+    const int r = lane_id() % 4;
+    const int row = warp_row + lane_row(r);
+    row_end end;
+    end.max_log2 = r ? ends[1].max_log2 : ends[0].max_log2;
+    end.sum = r ? ends[1].sum : ends[0].sum;
+    if (r < LANE_ROWS && w->rank == 0 && row < w->share.rows)
+        store_lse(args, &w->share, row, end);
 }
 
 /* 1: the next kernel may start when half of the sums is on its way; else, when all but the other
@@ -424,22 +427,24 @@ static __device__ __forceinline__ void finish_pair(const attention_args *args, c
                                                    const out_sums out, softmax_state *softmax,
                                                    const row_places *places)
 {
-    float mine[LANE_ROWS], theirs[LANE_ROWS], factor[LANE_ROWS];
+    float mine[LANE_ROWS], theirs[LANE_ROWS];
+    row_end ends[LANE_ROWS];
+    half_sums sums;
     send_half(out, w->rank, &shared->other);
     if (NEXT_IS_EARLY)
         let_next_kernel_start();
     mbarrier_wait(&shared->other.state_there, 0);
     merge_softmax(softmax, mine, theirs, &shared->other);
-    end_rows(args, w, warp_row, softmax, places, factor);
+    end_rows(args, w, softmax, ends);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        mine[r] *= factor[r];
-        theirs[r] *= factor[r];
+        mine[r] *= ends[r].factor;
+        theirs[r] *= ends[r].factor;
     }
+    scale_half(sums, out, w->rank, mine); /* before a branch: else the compiler does it at the end */
+    store_lses(args, w, warp_row, ends);
     if (!NEXT_IS_EARLY)
         let_next_kernel_start();
-    half_sums sums;
-    scale_half(sums, out, w->rank, mine);
     mbarrier_wait(&shared->other.half_there, 0);
     add_received(sums, theirs, &shared->other);
     store_half(args, &w->share, warp_row, sums, w->rank * VALUE_DIM / 2, places);
@@ -449,8 +454,9 @@ static __device__ __forceinline__ void finish_pair(const attention_args *args, c
 static __device__ __forceinline__ void finish_alone(const attention_args *args, const block_work *w,
                                                     int warp_row, const out_sums out,
                                                     const row_places *places,
-                                                    const float factor[LANE_ROWS])
+                                                    const row_end ends[LANE_ROWS])
 {
+    const float factor[LANE_ROWS] = {ends[0].factor, ends[1].factor};
     let_next_kernel_start();
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -501,17 +507,19 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
         softmax.sum[r] = quad_sum(softmax.sum[r]);
     if (w->pair)
         send_state(&softmax, w->rank, &shared->other);
+    row_end ends[LANE_ROWS];
+    if (!w->pair) {
+        end_rows(args, w, &softmax, ends);
+        store_lses(args, w, warp_row, ends);
+    }
     if (!PLACES_FIRST)
         places = find_places(args, w, warp_row);
-    float factor[LANE_ROWS];
-    if (!w->pair)
-        end_rows(args, w, warp_row, &softmax, &places, factor);
     if (ONE_TILE)
         wgmma_wait(0);
     if (w->pair)
         finish_pair(args, w, shared, warp_row, out, &softmax, &places);
     else
-        finish_alone(args, w, warp_row, out, &places, factor);
+        finish_alone(args, w, warp_row, out, &places, ends);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
