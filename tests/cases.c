@@ -144,6 +144,42 @@ static void add_short_sequences(void)
     add_rows("causal", 134, 70, 128, 16);
 }
 
+static void add_far(const char *name, case_values values, int64_t batch, int64_t q_length,
+                    int64_t kv_length, int64_t head_dim, bool causal)
+{
+    case_draft d = draft_make("rows", batch, 1, q_length, kv_length, head_dim);
+    d.c.values = values;
+    draft_name(&d, "%s", name);
+    if (causal) {
+        find_feature("causal")->apply(&d);
+        draft_name(&d, "causal");
+    }
+    draft_name(&d, "b%d-q%d-kv%d", (int)batch, (int)q_length, (int)kv_length);
+    case_add(&d);
+}
+
+/* Scores far from 0, where a kernel might take them as they are: in short sequences as above, and
+ * in tiles of 64 rows of which each multiprocessor has one, of the emulator's few or of a GPU's
+ * many. */
+static void add_far_scores(void)
+{
+    static const struct {
+        const char *name;
+        case_values values;
+    } kinds[] = {{"huge_logits", CASE_HUGE},
+                 {"low_logits", CASE_LOW},
+                 {"high_logits", CASE_HIGH},
+                 {"rising_logits", CASE_RISING},
+                 {"nan_key", CASE_NAN_KEY}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        add_far(kinds[i].name, kinds[i].values, 4, 120, 128, 64, false);
+        add_far(kinds[i].name, kinds[i].values, 3, 64, 128, 64, false);
+        add_far(kinds[i].name, kinds[i].values, 3, 64, 66, 64, true);
+    }
+    add_far("low_logits", CASE_LOW, 67, 64, 128, 16, false);
+    add_far("high_logits", CASE_HIGH, 67, 64, 66, 16, true);
+}
+
 /* Keys that two blocks share, on whatever GPU: with batch_invariant that is not up to how busy it
  * is. Some end in the middle of a block's part; of 130 the first rows of a causal tile see few, the
  * last ones more than a piece of 64. */
@@ -250,6 +286,7 @@ static void make_list(void)
     add_rows_in_tiles();
     add_one_round();
     add_short_sequences();
+    add_far_scores();
     add_shared_keys();
     add_large_dims();
     fc_context_destroy(list.context);

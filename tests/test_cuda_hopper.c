@@ -127,6 +127,8 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     const fc_buffers b = somewhere();
     p.batch = 8;
     p.q_length = p.kv_length = 128;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_whole_f16", &p, b);
+    p.kv_length = 127;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_all_f16", &p, b);
     p.kv_length = 129;
     assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
@@ -179,6 +181,26 @@ static void test_two_blocks_share_a_multiprocessor(void **state)
     assert_kernel_runs(NULL, "sm90_latency_d64_k64_four_all_f16", &p, b);
     p.batch_invariant = 1;
     assert_kernel_runs(NULL, "sm90_prefill_d64_f16", &p, b);
+}
+
+/* 58 multiprocessors: 48 tiles of 64 rows, and 64. */
+static void test_tiles_of_128_keys_have_a_multiprocessor_each(void **state)
+{
+    (void)state;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    p.batch = 3;
+    p.q_length = p.kv_length = 128;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_whole_f16", &p, b);
+    p.kv_length = 127;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_f16", &p, b);
+    p.causal = 1;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_causal_f16", &p, b);
+    p.batch = 4;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
+    p.batch = 3;
+    p.kv_length = 129;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
 }
 
 /* 58 multiprocessors: 96 tiles of 128 rows are more than one and a half rounds, 72 are not. */
@@ -558,6 +580,7 @@ int main(void)
         TEST(test_hopper_kernels_fill_the_gpu),
         TEST(test_many_short_sequences_share_multiprocessors),
         TEST(test_two_blocks_share_a_multiprocessor),
+        TEST(test_tiles_of_128_keys_have_a_multiprocessor_each),
         TEST(test_more_causal_keys_share_multiprocessors_than_fill_a_round),
         TEST(test_few_keys_are_left_to_sm80),
         TEST(test_few_keys_of_a_window_or_length_are_left_to_sm80),

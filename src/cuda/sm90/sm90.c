@@ -238,20 +238,29 @@ static const char *pair_variant(const fc_attention *p)
                                  : "k256_pair_causal";
 }
 
+/* Whether rows see all of so many keys: fixed.cuh then looks for nothing else. */
+static bool sees_whole_tile(const fc_attention *p, int keys)
+{
+    return sees_all(p) && p->kv_length == keys;
+}
+
 /* Tiles of keys that no two blocks share, 64 dims. Blocks that are alone on a multiprocessor take
  * 256 keys at a time. */
 static const char *unshared_variant(const fc_context *context, const fc_attention *p)
 {
+    const bool alone = !doubles(context, p);
     if (sees_first(p))
-        return "k128_two_causal";
+        return alone && p->kv_length <= 128 ? "k128_one_causal" : "k128_two_causal";
     if (p->kv_length <= 128)
-        return "k128_one";
-    return doubles(context, p) || waste_half(p, 256) ? "k128_two_all" : "k256_all";
+        return alone && sees_whole_tile(p, 128) ? "k128_one_whole" : "k128_one";
+    return !alone || waste_half(p, 256) ? "k128_two_all" : "k256_all";
 }
 
 /* Blocks of which four share a multiprocessor. */
 static const char *crowd_variant(const fc_attention *p)
 {
+    if (sees_whole_tile(p, 128))
+        return "k128_four_whole";
     if (sees_all(p))
         return p->kv_length <= 128 ? "k128_four_all" : "k64_four_all";
     return sees_first(p) ? "k64_four_causal" : "k64_four";
