@@ -52,6 +52,12 @@ add_test(
             $<TARGET_FILE:flashcore> --emulator $<TARGET_FILE:flashcore_emu> --compiler
             "${emu_compiler}")
 set_tests_properties(emu_mutations PROPERTIES PROCESSORS 2 LABELS slow)
+add_test(
+    NAME emu_all_mutations
+    CONFIGURATIONS Nightly
+    COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_mutate.py --all --flashcore
+            $<TARGET_FILE:flashcore> --emulator $<TARGET_FILE:flashcore_emu> --compiler
+            "${emu_compiler}")
 
 # 3. Every kernel.
 add_test(
