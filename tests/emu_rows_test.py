@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A row whose scores outgrow 16-bit weights is computed another way; its neighbours in the tile keep
-their bits."""
+their bits. And a row of one key is that key's value, whatever its score."""
 
 import random
 import tempfile
@@ -32,12 +32,12 @@ class RowsTest(unittest.TestCase):
     def attend(self, kernel, *words):
         """out and lse, row by row."""
         for name, rows in (("q", self.q), ("k", self.k), ("v", self.v)):
-            write_npy(self.dir / f"{name}.npy", "<f2", (1, 1, ROWS, DIM), sum(rows, []))
+            write_npy(self.dir / f"{name}.npy", "<f2", (1, 1, len(rows), DIM), sum(rows, []))
         done = flashcore("run", self.dir, "--backend", "emu", "--kernel", kernel, *words, "--lse",
                          self.dir / "lse.npy")
         self.assertEqual(done.returncode, 0, done.stderr)
         out, lse = (read_npy(self.dir / f"{name}.npy")[2] for name in ("out", "lse"))
-        return [(out[i * DIM : (i + 1) * DIM], lse[i]) for i in range(ROWS)]
+        return [(out[i * DIM : (i + 1) * DIM], lse[i]) for i in range(len(self.q))]
 
     def test_neighbours_keep_their_bits(self):
         for kernel in ("sm80_prefill", "sm90_prefill"):
@@ -50,6 +50,17 @@ class RowsTest(unittest.TestCase):
                     self.assertEqual(before[:STRANGE_ROW], after[:STRANGE_ROW])
                     self.assertEqual(before[STRANGE_ROW + 1 :], after[STRANGE_ROW + 1 :])
                     self.check_strange_row(after[STRANGE_ROW], sees_strong_key=not words)
+
+    def test_a_row_of_one_key_is_its_value(self):
+        """One tile of keys, of which the first row sees one."""
+        self.q, self.k, self.v = (rows[:100] for rows in (self.q, self.k, self.v))
+        self.k[0] = [-1] + [0] * (DIM - 1)
+        for logit in (0, -3, -4.25, -5.5, -6, -8, -40):
+            with self.subTest(logit=logit):
+                self.q[0] = [-8 * logit] + [0] * (DIM - 1)
+                out, lse = self.attend("sm90_latency", "--causal")[0]
+                self.assertEqual(list(out), self.v[0])
+                self.assertAlmostEqual(lse, logit, delta=1e-5)
 
     def check_strange_row(self, row, sees_strong_key):
         """It looks at nothing but the strong key, or, where that is hidden, at all alike."""

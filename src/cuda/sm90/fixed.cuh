@@ -13,15 +13,17 @@
 
 #include "sm90/scores.cuh"
 
-/* f16 holds weights up to 2¹⁶, so that a row's LSE may be 20 · ln 2 = 13.9; weights that keep all
- * their bits end 19 powers of two below. */
+/* f16 holds weights up to 2¹⁶, so that a row's LSE may be 20 · ln 2 = 13.9. Weights keep all their bits
+ * down to 2⁻¹⁴; where what rounding takes from them counts too, that has to have some. */
 #define FIXED_EXPONENT 5.0f
 #if ELEMENT_BF16
 #define MOST_SUM 0x1p100f
 #define LEAST_MEAN 0x1p-100f
+#define LEAST_MEAN_OF_FEW LEAST_MEAN
 #else
 #define MOST_SUM 0x1p15f
 #define LEAST_MEAN 0x1p-14f
+#define LEAST_MEAN_OF_FEW 0x1p-10f
 #endif
 
 #define PIECE_GROUPS (PIECE / GROUP_KEYS)
@@ -122,7 +124,8 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
 /* Of a row that sees so many keys. NaN does not fit. */
 static __device__ __forceinline__ int weights_fit(float sum, int keys)
 {
-    return keys <= 0 || (sum <= MOST_SUM && sum >= (float)keys * LEAST_MEAN);
+    const float least = ALL_KEYS || keys >= FEW_KEYS ? LEAST_MEAN : LEAST_MEAN_OF_FEW;
+    return keys <= 0 || (sum <= MOST_SUM && sum >= (float)keys * least);
 }
 
 static __device__ __forceinline__ void add_fixed_tile(const attention_args *args,
