@@ -102,6 +102,7 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
             continue; /* the values may still be on their way */
         if (group == PIECE_GROUPS - 1)
             mbarrier_wait(&shared->v_full[0], zero_after(softmax->sum[0] + softmax->sum[1]));
+        /* Of the first piece all, and then one after the other. */
 #pragma unroll
         for (int ready = 0; ready < GROUPS; ready++) {
             if (ready > group || (ready < group && group >= PIECE_GROUPS))
