@@ -79,22 +79,25 @@ def break_text(text, mutation):
     return broken
 
 
+def read_broken(mutation):
+    """The variant, the file that is broken, and its text then."""
+    variant = variant_of(mutation.get("variant", f"{mutation['kernel']}_d64"))
+    file = mutation.get("file", variant[1])
+    return variant, file, break_text((CUDA / file).read_text(encoding="utf-8"), mutation)
+
+
 def look(mutation):
-    """Whether the breakage could be tried."""
-    _, source, _ = variant_of(mutation.get("variant", f"{mutation['kernel']}_d64"))
-    break_text((CUDA / mutation.get("file", source)).read_text(encoding="utf-8"), mutation)
+    read_broken(mutation)
     return "could be tried"
 
 
 def build(options, folder, mutation):
-    name, source, macros = variant_of(mutation.get("variant", f"{mutation['kernel']}_d64"))
+    (name, source, macros), file, text = read_broken(mutation)
     # Under the same name in a folder that is searched first: it takes the whole one's place, and
     # reports name it alike.
-    file = mutation.get("file", source)
     broken = folder / file
     broken.parent.mkdir()
-    broken.write_text(break_text((CUDA / file).read_text(encoding="utf-8"), mutation),
-                      encoding="utf-8")
+    broken.write_text(text, encoding="utf-8")
     library = folder / "broken.so"
     compiler, *flags = options.compiler.split(";")
     call(compiler, f"-I{folder}", *flags, f"-DKERNEL_NAME={name}", *(f"-D{m}" for m in macros),
