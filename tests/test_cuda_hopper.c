@@ -192,10 +192,16 @@ static void test_tiles_of_128_keys_have_a_multiprocessor_each(void **state)
     p.batch = 3;
     p.q_length = p.kv_length = 128;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_whole_f16", &p, b);
+    p.scale = 0.15f; /* 0.125 unless said */
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_f16", &p, b);
+    p.scale = 0.0f;
     p.kv_length = 127;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_f16", &p, b);
     p.causal = 1;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_one_causal_f16", &p, b);
+    p.scale = 0.15f;
+    assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
+    p.scale = 0.0f;
     p.kv_length = 129;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
 }

@@ -238,10 +238,17 @@ static const char *pair_variant(const fc_attention *p)
                                  : "k256_pair_causal";
 }
 
+/* Whether scores spread no further than with the default scale: where few keys have nearly all the
+ * weight, fixed.cuh's results are less exact than those relative to the largest score. */
+static bool spreads_little(const fc_attention *p)
+{
+    return p->scale * p->scale * (float)p->head_dim <= 1.01f;
+}
+
 /* Whether rows see all of so many keys: fixed.cuh then looks for nothing else. */
 static bool sees_whole_tile(const fc_attention *p, int keys)
 {
-    return sees_all(p) && p->kv_length == keys;
+    return sees_all(p) && p->kv_length == keys && spreads_little(p);
 }
 
 /* Tiles of keys that no two blocks share, 64 dims. Blocks that are alone on a multiprocessor take
@@ -250,7 +257,8 @@ static const char *unshared_variant(const fc_context *context, const fc_attentio
 {
     const bool alone = !doubles(context, p);
     if (sees_first(p))
-        return alone && p->kv_length <= 128 ? "k128_one_causal" : "k128_two_causal";
+        return alone && p->kv_length <= 128 && spreads_little(p) ? "k128_one_causal"
+                                                                 : "k128_two_causal";
     if (p->kv_length <= 128)
         return alone && sees_whole_tile(p, 128) ? "k128_one_whole" : "k128_one";
     return !alone || waste_half(p, 256) ? "k128_two_all" : "k256_all";
