@@ -16,7 +16,8 @@ typedef struct work_order {
     fast_divisor head_groups; /* query heads, or groups of those that share a tile */
     int all_parcels;          /* of all sequences */
     int stores_boxes;         /* 1: out's map is there */
-} __attribute__((aligned(64))) work_order;
+    int unused[6];            /* not an attribute: NVRTC ignores it */
+} work_order;
 
 typedef struct sm90_args {
     /* dim, row, head, batch; q and out of prefill.cu: dim, head, row, batch. */
