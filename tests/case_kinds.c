@@ -38,6 +38,23 @@ static void add_negative_scale(fc_type type)
     case_add(&d);
 }
 
+/* Few keys have nearly all the weight, and they may lie in any of a kernel's tiles. */
+static void add_peaked(int64_t kv_length, int64_t head_dim, float scale, bool causal)
+{
+    static const fc_type types[] = {FC_F32, FC_F16, FC_BF16};
+    for (size_t type = 0; type < 3; type++) {
+        case_draft d = draft_make("values", 2, 2, 130, kv_length, head_dim);
+        d.c.problem.q_type = types[type];
+        d.c.problem.scale = scale;
+        d.c.problem.causal = causal;
+        draft_name(&d, "peaked%g-kv%d-d%d", (double)scale, (int)kv_length, (int)head_dim);
+        if (causal)
+            draft_name(&d, "causal");
+        draft_name(&d, "%s", fc_type_name(types[type]));
+        case_add(&d);
+    }
+}
+
 /* Over several tiles of keys, whatever the kernel's tiles are. */
 static void add_rising(int64_t q_length, int64_t kv_length, int64_t head_dim, bool causal)
 {
@@ -74,6 +91,11 @@ static void add_all_values(void)
     add_negative_scale(FC_F32);
     add_negative_scale(FC_F16);
     add_negative_scale(FC_BF16);
+    add_peaked(128, 64, 0.3f, false);
+    add_peaked(330, 64, 0.3f, true);
+    add_peaked(512, 64, 1.0f, false);
+    add_peaked(512, 128, 0.3f, false);
+    add_peaked(330, 128, 0.2f, true);
     add_rising(250, 600, 64, false);
     add_rising(250, 600, 64, true);
     add_rising(70, 600, 128, false);

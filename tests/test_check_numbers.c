@@ -136,6 +136,8 @@ CHEAT(gives_up)
 CAUGHT(test_constant_output, "shapes", "b1-h2-s64-f32-seed1", constant, "expected")
 CAUGHT(test_flipped_sign, "shapes", "b1-h2-s64-f16-seed2", sign_flipped, "out[b 0, head")
 CAUGHT(test_f16_rounded_to_bf16, "shapes", "b1-h2-s64-f16-seed1", rounded_to_less, "tolerance")
+CAUGHT(test_peaked_f16_rounded_to_bf16, "values", "peaked1-kv512-d64-f16", rounded_to_less,
+       "tolerance")
 CAUGHT(test_f32_rounded_to_f16, "shapes", "b1-h2-s64-f32-seed1", rounded_to_less, "tolerance")
 CAUGHT(test_last_key_skipped, "features", "swapped", last_key_skipped, "tolerance")
 CAUGHT(test_last_key_skipped_f32, "pairs", "swapped-f32", last_key_skipped, "tolerance")
@@ -156,7 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constant_output),     cmocka_unit_test(test_flipped_sign),
-        cmocka_unit_test(test_f16_rounded_to_bf16), cmocka_unit_test(test_f32_rounded_to_f16),
+        cmocka_unit_test(test_f16_rounded_to_bf16), cmocka_unit_test(test_peaked_f16_rounded_to_bf16),
+        cmocka_unit_test(test_f32_rounded_to_f16),
         cmocka_unit_test(test_last_key_skipped),    cmocka_unit_test(test_last_key_skipped_f32),
         cmocka_unit_test(test_mask_ignored),        cmocka_unit_test(test_hidden_keys_read),
         cmocka_unit_test(test_padding_read),        cmocka_unit_test(test_other_diagonal),

@@ -229,13 +229,15 @@ static bool shares_tiles(const fc_attention *p, bool splits)
     return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
+/* Keys that do not fill both blocks' tiles end as those of a causal row do. */
 static const char *pair_variant(const fc_attention *p)
 {
-    if (sees_all(p))
-        return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
-    return p->kv_length <= 128   ? "k64_pair_causal"
-           : p->kv_length <= 256 ? "k128_pair_causal"
-                                 : "k256_pair_causal";
+    const bool all = sees_all(p);
+    if (p->kv_length <= 128)
+        return all && p->kv_length == 128 ? "k64_pair" : "k64_pair_causal";
+    if (p->kv_length <= 256)
+        return all && p->kv_length == 256 ? "k128_pair" : "k128_pair_causal";
+    return all && p->kv_length == 512 ? "k256_pair" : "k256_pair_causal";
 }
 
 /* Whether scores spread no further than with the default scale: where few keys have nearly all the
