@@ -434,6 +434,9 @@ static void lay_out_latency(const fc_plan *plan, sm90_plan *s)
     s->grid[0] = fc_divide_up(p->q_length, GROUP_ROWS) * s->cluster;
     s->grid[1] = p->q_heads;
     s->grid[2] = p->batch;
+    /* A pair's variants for causal rows look for that limit alone: behind the last key. */
+    if (sees_all(p) && shares_tiles(p, s->cluster == 2))
+        s->args.attention.window_right = (int)(p->q_length + p->kv_length);
 }
 
 static fc_status prepare_plan(const fc_kernel *self, const fc_plan *plan, sm90_plan *s)
