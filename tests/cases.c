@@ -186,7 +186,7 @@ static void add_far_scores(void)
 static void add_shared_keys(void)
 {
     static const int64_t lengths[][2] = {{70, 66},   {100, 130}, {64, 200}, {130, 256},
-                                         {100, 300}, {64, 512},  {64, 700}};
+                                         {100, 300}, {100, 460}, {64, 512}, {64, 700}};
     static const char *const limits[] = {NULL, "causal", "causal_top_left"};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0] * 3; i++) {
         const int64_t *length = lengths[i / 3];

@@ -229,15 +229,20 @@ static bool shares_tiles(const fc_attention *p, bool splits)
     return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
-/* Keys that do not fill both blocks' tiles end as those of a causal row do. */
+/* Whether the second block of a pair has a piece of 64 keys that is not there: the variant for causal
+ * rows passes over it, where up to 512 keys are shared. */
+static bool lacks_piece(const fc_attention *p)
+{
+    return p->kv_length > 256 && p->kv_length <= 448;
+}
+
 static const char *pair_variant(const fc_attention *p)
 {
-    const bool all = sees_all(p);
-    if (p->kv_length <= 128)
-        return all && p->kv_length == 128 ? "k64_pair" : "k64_pair_causal";
-    if (p->kv_length <= 256)
-        return all && p->kv_length == 256 ? "k128_pair" : "k128_pair_causal";
-    return all && p->kv_length == 512 ? "k256_pair" : "k256_pair_causal";
+    if (sees_all(p) && !lacks_piece(p))
+        return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
+    return p->kv_length <= 128   ? "k64_pair_causal"
+           : p->kv_length <= 256 ? "k128_pair_causal"
+                                 : "k256_pair_causal";
 }
 
 /* Whether scores spread no further than with the default scale: where few keys have nearly all the
@@ -435,7 +440,7 @@ static void lay_out_latency(const fc_plan *plan, sm90_plan *s)
     s->grid[1] = p->q_heads;
     s->grid[2] = p->batch;
     /* A pair's variants for causal rows look for that limit alone: behind the last key. */
-    if (sees_all(p) && shares_tiles(p, s->cluster == 2))
+    if (sees_all(p) && shares_tiles(p, s->cluster == 2) && lacks_piece(p))
         s->args.attention.window_right = (int)(p->q_length + p->kv_length);
 }
 
