@@ -157,15 +157,23 @@ CAUGHT(test_failing_call, "features", "f32", gives_up, "the forward call gave FC
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant_output),     cmocka_unit_test(test_flipped_sign),
-        cmocka_unit_test(test_f16_rounded_to_bf16), cmocka_unit_test(test_peaked_f16_rounded_to_bf16),
+        cmocka_unit_test(test_constant_output),
+        cmocka_unit_test(test_flipped_sign),
+        cmocka_unit_test(test_f16_rounded_to_bf16),
+        cmocka_unit_test(test_peaked_f16_rounded_to_bf16),
         cmocka_unit_test(test_f32_rounded_to_f16),
-        cmocka_unit_test(test_last_key_skipped),    cmocka_unit_test(test_last_key_skipped_f32),
-        cmocka_unit_test(test_mask_ignored),        cmocka_unit_test(test_hidden_keys_read),
-        cmocka_unit_test(test_padding_read),        cmocka_unit_test(test_other_diagonal),
-        cmocka_unit_test(test_keys_ignored),        cmocka_unit_test(test_right_for_one_shape),
-        cmocka_unit_test(test_lse_in_base_two),     cmocka_unit_test(test_lse_of_blind_row),
-        cmocka_unit_test(test_nan_swallowed),       cmocka_unit_test(test_nan_spread),
+        cmocka_unit_test(test_last_key_skipped),
+        cmocka_unit_test(test_last_key_skipped_f32),
+        cmocka_unit_test(test_mask_ignored),
+        cmocka_unit_test(test_hidden_keys_read),
+        cmocka_unit_test(test_padding_read),
+        cmocka_unit_test(test_other_diagonal),
+        cmocka_unit_test(test_keys_ignored),
+        cmocka_unit_test(test_right_for_one_shape),
+        cmocka_unit_test(test_lse_in_base_two),
+        cmocka_unit_test(test_lse_of_blind_row),
+        cmocka_unit_test(test_nan_swallowed),
+        cmocka_unit_test(test_nan_spread),
         cmocka_unit_test(test_failing_call),
     };
     return cmocka_run_group_tests(tests, cheat_make_context, cheat_destroy_context);

@@ -229,8 +229,8 @@ static bool shares_tiles(const fc_attention *p, bool splits)
     return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
-/* Whether the second block of a pair has a piece of 64 keys that is not there: the variant for causal
- * rows passes over it, where up to 512 keys are shared. */
+/* Whether the second block of a pair has a piece of 64 keys that is not there: the variant for
+ * causal rows passes over it, where up to 512 keys are shared. */
 static bool lacks_piece(const fc_attention *p)
 {
     return p->kv_length > 256 && p->kv_length <= 448;
