@@ -10,6 +10,7 @@
 #include "verbs.h"
 
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,18 @@ typedef struct check_counts {
 
 /* 1. Which cases. */
 
+/* A drawn case's number is name enough. */
+static bool is_called(const fc_case *c, const char *name)
+{
+    const size_t length = strlen(name), before = strlen(CASE_RANDOM);
+    const bool is_number = strncmp(name, CASE_RANDOM, before) == 0 && !strchr(name + before, '-');
+    return strcmp(name, c->name) == 0 ||
+           (is_number && strncmp(name, c->name, length) == 0 && c->name[length] == '-');
+}
+
 static bool matches(const cli_arguments *arguments, const fc_case *c)
 {
-    if (arguments->case_name != NULL && strcmp(arguments->case_name, c->name) != 0)
+    if (arguments->case_name != NULL && !is_called(c, arguments->case_name))
         return false;
     if (arguments->backward && !c->backward)
         return false;
@@ -34,14 +44,39 @@ static bool matches(const cli_arguments *arguments, const fc_case *c)
     return strstr(c->name, filter) != NULL || strstr(c->group, filter) != NULL;
 }
 
-static size_t choose_cases(const cli_arguments *arguments, check_row *rows)
+/* Where cases come from: the list, or numbers that they are drawn by. */
+typedef struct case_source {
+    bool drawn;
+    uint64_t first;
+    size_t count;
+} case_source;
+
+static case_source find_source(const cli_arguments *arguments)
 {
-    size_t wanted = 0;
-    for (size_t index = 0; index < case_count(); index++) {
-        case_get(index, &rows[wanted].of);
-        wanted += matches(arguments, &rows[wanted].of);
+    const char *name = arguments->case_name;
+    uint64_t number;
+    if (arguments->random > 0)
+        return (case_source){true, (uint64_t)(arguments->seed > 0 ? arguments->seed : 1),
+                             (size_t)arguments->random};
+    if (name != NULL && sscanf(name, CASE_RANDOM "%" SCNu64, &number) == 1)
+        return (case_source){true, number, 1};
+    return (case_source){false, 0, case_count()};
+}
+
+static check_row *choose_cases(const cli_arguments *arguments, size_t *wanted)
+{
+    const case_source source = find_source(arguments);
+    check_row *rows = cli_allocate((source.count + 1) * sizeof *rows);
+    *wanted = 0;
+    for (size_t index = 0; index < source.count; index++) {
+        fc_case *c = &rows[*wanted].of;
+        if (source.drawn)
+            case_random(source.first + index, c);
+        else
+            case_get(index, c);
+        *wanted += matches(arguments, c);
     }
-    return wanted;
+    return rows;
 }
 
 /* Keeps the candidates of a sample, then the sample. */
@@ -153,7 +188,7 @@ static void print_failure(const check_report *report, const check_row *row)
     print_error("out", result->max_error, result->tolerance);
     print_error("lse", result->lse_error, result->lse_tolerance);
     print_error("gradients", result->gradient_error, result->gradient_tolerance);
-    printf("  again: flashcore check --case '%s'%s%s\n", row->of.name,
+    printf("  again: flashcore check --case '%s'%s%s%s\n", row->of.name, report->backend_words,
            report->forced_kernel != NULL ? " --kernel " : "",
            report->forced_kernel != NULL ? report->forced_kernel : "");
 }
@@ -276,6 +311,9 @@ static int run_and_report(const cli_arguments *arguments, check_report *report)
     report->forced_kernel =
         arguments->context.kernel != NULL ? arguments->context.kernel : from_environment;
     report->backward = arguments->backward;
+    report->backend_words = arguments->emulated                         ? " --backend emu"
+                            : arguments->context.device_type == FC_CUDA ? " --backend cuda"
+                                                                        : "";
     if (!(arguments->isolated ? check_run_isolated(arguments, report)
                               : run_here(arguments, report)))
         return CLI_FAILED;
@@ -289,8 +327,11 @@ static int run_and_report(const cli_arguments *arguments, check_report *report)
 
 int cli_check(const cli_arguments *arguments)
 {
-    check_report report = {.rows = cli_allocate((case_count() + 1) * sizeof *report.rows)};
-    report.wanted = choose_cases(arguments, report.rows);
+    if (arguments->seed > 0 && arguments->random == 0)
+        return cli_fail(CLI_USAGE, "--seed is the number of the first case of --random, which is "
+                                   "not there");
+    check_report report = {0};
+    report.rows = choose_cases(arguments, &report.wanted);
     int status = CLI_OK;
     if (report.wanted == 0)
         status = cli_fail(CLI_USAGE, "no case matches; 'flashcore check --list' shows them all");

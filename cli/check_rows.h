@@ -14,6 +14,7 @@ typedef struct check_report {
     fc_context *context; /* NULL where other processes have it */
     char device[128];
     const char *forced_kernel; /* NULL: none */
+    const char *backend_words; /* what chose the device, for a command line */
     bool backward;             /* a case whose gradients no kernel takes counts as refused */
     size_t wanted;             /* cases that the flags chose */
     size_t done;

@@ -159,7 +159,7 @@ typedef struct comparison {
     size_t cases, failed, same_bits;
     double largest_difference;
     double most_steps;
-    char worst_case[96];
+    char worst_case[CASE_NAME_BYTES];
 } comparison;
 
 static int bits_of(fc_type type)

@@ -131,6 +131,12 @@ const cli_option cli_options[] = {
      FIELD(case_name)},
     {"list", NULL, "print the names of the cases and run nothing", CLI_CHECK, cli_set_switch,
      FIELD(list)},
+    {"random", "N",
+     "N cases that are drawn, problems of every kind, in place of the list; --case takes one of "
+     "them by its name, or by random-NUMBER",
+     CLI_CHECK, cli_set_rows, FIELD(random)},
+    {"seed", "N", "number of the first case that is drawn (default 1)", CLI_CHECK, cli_set_rows,
+     FIELD(seed)},
     {"sample", "N",
      "at most N cases: of those that a kernel accepts and that are not large, every so many",
      CLI_CHECK | CLI_EMU, cli_set_rows, FIELD(sample)},

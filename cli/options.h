@@ -91,6 +91,8 @@ typedef struct cli_arguments {
     const char *svg_path;
     const char *source_path;
     int32_t list;
+    int64_t random; /* 0: the list */
+    int64_t seed;   /* of the first case with random; 0: 1 */
     int64_t sample; /* 0: every case */
     int32_t compare;
     int32_t isolated;

@@ -54,6 +54,13 @@ static double largest_f16_normal_error(const lab_tensors *t, double magnitude)
     return fmax(1e-3, spread > 1.01 ? compare_ulp(FC_F16, magnitude) : 0);
 }
 
+/* The soft-cap, where tanh may be rounded as a number of size 1 is. */
+static double cap_rounding(const lab_tensors *t, unfused_precision precision)
+{
+    return precision.stored == FC_F16 || precision.stored == FC_BF16 ? (double)t->problem.softcap
+                                                                     : 0;
+}
+
 double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_results *truth,
                          const lab_results *plain, double largest_score)
 {
@@ -64,10 +71,11 @@ double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_resu
     const double error =
         largest_difference(values, plain->values[tensor], written, buffer->elements);
     free(written);
+    const unfused_precision precision = unfused_precision_of(&t->problem);
     if (tensor == LAB_LSE)
-        return 2 * error + 0x1p-22 * fmax(1, fmax(largest_score, magnitude));
-    const double score_rounding =
-        compare_ulp(unfused_precision_of(&t->problem).sums, largest_score);
+        return 2 * error +
+               0x1p-22 * fmax(fmax(1, cap_rounding(t, precision)), fmax(largest_score, magnitude));
+    const double score_rounding = compare_ulp(precision.sums, largest_score);
     const double tolerance =
         2 * error + compare_ulp(buffer->type, magnitude) + score_rounding * magnitude;
     return tensor == LAB_OUT && is_f16_normal(t)

@@ -12,12 +12,13 @@ typedef struct row_work {
     unfused_precision precision;
     double scale;
     int64_t head, kv_head, row;
-    bool *visible;   /* [kv_rows], as all that follow */
-    double *exact;   /* scores as summed, before they are stored */
-    double *scores;  /* scores as stored */
-    double *slopes;  /* derivative of the score by scale · q·k: 1 but for the soft-cap */
-    double *weights; /* softmax as stored, without dropout */
-    double *kept;    /* what dropout multiplies with: 0 or 1 / (1 - p) */
+    bool *visible;    /* [kv_rows], as all that follow */
+    double *exact;    /* scores as summed, before they are stored */
+    double *scores;   /* scores as stored */
+    double *slopes;   /* derivative of the score by scale · q·k: 1 but for the soft-cap */
+    double *weights;  /* softmax as stored, without dropout */
+    double *dweights; /* their gradients, as summed */
+    double *kept;     /* what dropout multiplies with: 0 or 1 / (1 - p) */
 } row_work;
 
 /* Two elements of different types take the coarser one; FP8 ones are widened to a 16-bit type. */
@@ -35,40 +36,45 @@ unfused_precision unfused_precision_of(const fc_attention *p)
     return precision;
 }
 
-/* Eight partial sums, as vector code has them. */
-enum { LANES = 8 };
+/* Products of `a` with so many vectors, which lie one behind the other: each summed from its first
+ * element to its last, as matrix products do it, several at a time. */
+enum { TOGETHER = 8 };
 
-static double dot_f64(const double *a, const double *b, int64_t count)
+static inline void dots_f64(const double *a, const double *vectors, int64_t dims, int count,
+                            double *products)
 {
-    const int64_t whole = count / LANES * LANES;
-    double partial[LANES] = {0}, sum = 0;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            partial[lane] += a[i + lane] * b[i + lane];
-    for (int64_t i = whole; i < count; i++)
-        partial[i - whole] += a[i] * b[i];
-    for (int lane = 0; lane < LANES; lane++)
-        sum += partial[lane];
-    return sum;
+    double sums[TOGETHER] = {0};
+    for (int64_t i = 0; i < dims; i++)
+        for (int n = 0; n < count; n++)
+            sums[n] += a[i] * vectors[n * dims + i];
+    memcpy(products, sums, (size_t)count * sizeof *products);
 }
 
-static double dot_f32(const double *a, const double *b, int64_t count)
+static inline void dots_f32(const double *a, const double *vectors, int64_t dims, int count,
+                            double *products)
 {
-    const int64_t whole = count / LANES * LANES;
-    float partial[LANES] = {0}, sum = 0;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            partial[lane] += (float)a[i + lane] * (float)b[i + lane];
-    for (int64_t i = whole; i < count; i++)
-        partial[i - whole] += (float)a[i] * (float)b[i];
-    for (int lane = 0; lane < LANES; lane++)
-        sum += partial[lane];
-    return (double)sum;
+    float sums[TOGETHER] = {0};
+    for (int64_t i = 0; i < dims; i++)
+        for (int n = 0; n < count; n++)
+            sums[n] += (float)a[i] * (float)vectors[n * dims + i];
+    for (int n = 0; n < count; n++)
+        products[n] = (double)sums[n];
 }
 
-static double dot(fc_type sums, const double *a, const double *b, int64_t count)
+static void dots(fc_type sums, const double *a, const double *vectors, int64_t dims, int64_t count,
+                 double *products)
 {
-    return sums == FC_F64 ? dot_f64(a, b, count) : dot_f32(a, b, count);
+    int64_t n = 0;
+    for (; n + TOGETHER <= count; n += TOGETHER)
+        if (sums == FC_F64)
+            dots_f64(a, vectors + n * dims, dims, TOGETHER, products + n);
+        else
+            dots_f32(a, vectors + n * dims, dims, TOGETHER, products + n);
+    for (; n < count; n++)
+        if (sums == FC_F64)
+            dots_f64(a, vectors + n * dims, dims, 1, products + n);
+        else
+            dots_f32(a, vectors + n * dims, dims, 1, products + n);
 }
 
 static void add_scaled(fc_type sums, double *sum, double factor, const double *values,
@@ -108,11 +114,12 @@ static void score_row(row_work *w, double *largest_score)
     const lab_sequence *s = w->s;
     const fc_type sums = w->precision.sums;
     const int64_t position = p->diagonal == FC_TOP_LEFT ? w->row : w->row + s->kv_rows - s->q_rows;
+    dots(sums, q_row(w), key(w, 0), p->head_dim, s->kv_rows, w->exact);
     for (int64_t j = 0; j < s->kv_rows; j++) {
         w->visible[j] = lab_sees(p, s, w->head, w->row, j);
         if (!w->visible[j])
             continue;
-        double score = lab_round(sums, w->scale * dot(sums, q_row(w), key(w, j), p->head_dim));
+        double score = lab_round(sums, w->scale * w->exact[j]);
         w->slopes[j] = 1;
         if (p->softcap > 0) {
             const double fraction = lab_round(sums, tanh(score / (double)p->softcap));
@@ -188,8 +195,10 @@ static void backward_row(const row_work *w, lab_sequence_result *r)
     const fc_type sums = w->precision.sums, stored = w->precision.stored;
     const int64_t row = w->head * w->s->q_rows + w->row;
     const double *dout = w->s->dout + row * p->value_dim;
-    const double delta = dot(sums, dout, r->out + row * p->value_dim, p->value_dim);
     double *dq = r->dq + row * p->head_dim;
+    double delta;
+    dots(sums, dout, r->out + row * p->value_dim, p->value_dim, 1, &delta);
+    dots(sums, dout, value(w, 0), p->value_dim, w->s->kv_rows, w->dweights);
     if (p->has_sinks)
         r->dsinks[w->head] = lab_round(
             sums, r->dsinks[w->head] - exp((double)w->s->sinks[w->head] - r->lse[row]) * delta);
@@ -197,8 +206,7 @@ static void backward_row(const row_work *w, lab_sequence_result *r)
         if (!w->visible[j])
             continue;
         const int64_t kv_row = w->kv_head * w->s->kv_rows + j;
-        const double dweight =
-            lab_round(stored, w->kept[j] * dot(sums, dout, value(w, j), p->value_dim));
+        const double dweight = lab_round(stored, w->kept[j] * w->dweights[j]);
         const double dscore = lab_round(stored, w->weights[j] * (dweight - delta));
         const double dproduct = lab_round(stored, dscore * w->slopes[j] * w->scale);
         r->dbias[score_index(w, j)] = lab_round(sums, dscore);
@@ -225,11 +233,12 @@ static row_work make_work(const fc_attention *p, const lab_sequence *s, unfused_
     row_work w = {.p = p, .s = s, .precision = precision};
     w.scale = p->scale != 0 ? (double)p->scale : (double)(float)(1 / sqrt((double)p->head_dim));
     w.visible = lab_zeroed(s->kv_rows, sizeof *w.visible);
-    w.exact = lab_zeroed(5 * s->kv_rows, sizeof *w.exact);
+    w.exact = lab_zeroed(6 * s->kv_rows, sizeof *w.exact);
     w.scores = w.exact + s->kv_rows;
     w.slopes = w.scores + s->kv_rows;
     w.weights = w.slopes + s->kv_rows;
     w.kept = w.weights + s->kv_rows;
+    w.dweights = w.kept + s->kv_rows;
     return w;
 }
 

@@ -53,8 +53,10 @@ static void finish_lengths(case_draft *d)
 {
     fc_case *c = &d->c;
     fc_attention *p = &c->problem;
-    choose_lengths(p->q_length, c->q_lengths);
-    choose_lengths(p->kv_length, c->kv_lengths);
+    if (!d->has_lengths) {
+        choose_lengths(p->q_length, c->q_lengths);
+        choose_lengths(p->kv_length, c->kv_lengths);
+    }
     if (p->packed_q)
         p->packed_q_rows = sum_of_lengths(p, c->q_lengths) + d->unused_rows;
     if (p->packed_kv)

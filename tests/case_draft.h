@@ -14,6 +14,7 @@ typedef struct case_draft {
     int scale_axes; /* of FP8 scales: DRAFT_ROW for blocks of scale_block_rows rows */
     int64_t scale_block_rows;
     bool alibi_per_batch;
+    bool has_lengths;    /* the case's lengths are there: else they are made of the problem's */
     int64_t unused_rows; /* at the end of packed tensors, belonging to no sequence */
 } case_draft;
 
@@ -28,6 +29,9 @@ void draft_finish(case_draft *draft);
 
 /* Finishes a draft and appends it to the list. */
 void case_add(case_draft *draft);
+
+/* Whether the library refuses such a problem because it contradicts itself. */
+bool case_is_contradictory(const fc_attention *problem);
 
 /* Parts of the list: case_shapes.c, case_kinds.c. */
 void case_add_shapes(void);

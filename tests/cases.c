@@ -239,9 +239,19 @@ static void add_large_dims(void)
     add_strange_key("inf_value", CASE_INF_VALUE, FC_BF16, 510, 30);
 }
 
-static bool is_contradictory(const fc_attention *problem)
+static void open_context(void)
+{
+    fc_context_options options = fc_context_options_init();
+    options.kernel = "reference,reference_backward"; /* whatever the environment forces */
+    if (fc_context_create(&options, &list.context) != FC_OK)
+        give_up(fc_last_error());
+}
+
+bool case_is_contradictory(const fc_attention *problem)
 {
     fc_plan *plan = NULL;
+    if (!list.context)
+        open_context();
     const fc_status status = fc_plan_create(list.context, problem, &plan);
     fc_plan_destroy(plan);
     return status == FC_ERROR_INVALID;
@@ -257,7 +267,7 @@ static void add_pair(size_t i, size_t j)
     draft_name(&d, "%s", case_features[i].name);
     draft_name(&d, "%s", case_features[j].name);
     draft_finish(&d);
-    if (is_contradictory(&d.c.problem))
+    if (case_is_contradictory(&d.c.problem))
         list.contradictions++;
     else
         append(&d.c);
@@ -273,10 +283,6 @@ static void add_pairs(void)
 
 static void make_list(void)
 {
-    fc_context_options options = fc_context_options_init();
-    options.kernel = "reference,reference_backward"; /* whatever the environment forces */
-    if (fc_context_create(&options, &list.context) != FC_OK)
-        give_up(fc_last_error());
     case_add_shapes();
     case_add_kinds();
     add_features_alone();
@@ -289,8 +295,6 @@ static void make_list(void)
     add_far_scores();
     add_shared_keys();
     add_large_dims();
-    fc_context_destroy(list.context);
-    list.context = NULL;
 }
 
 size_t case_count(void)

@@ -45,10 +45,10 @@ typedef enum case_layout {
     CASE_SPREAD    /* neighbours along the dim are two elements apart */
 } case_layout;
 
-enum { CASE_LENGTHS = 4 };
+enum { CASE_LENGTHS = 4, CASE_NAME_BYTES = 192 };
 
 typedef struct fc_case {
-    char name[96];
+    char name[CASE_NAME_BYTES];
     const char *group;
     fc_attention problem;
     uint64_t seed;
@@ -70,6 +70,11 @@ void case_get(size_t index, fc_case *out);
 /* A case of unit normal values around any problem, e.g. to check a shape before timing it. All
  * sequences have the problem's own lengths. */
 void case_from_problem(const fc_attention *problem, fc_case *out);
+
+/* A case that no list has. Everything about it follows from its number; its name begins with
+ * CASE_RANDOM and the number. */
+#define CASE_RANDOM "random-"
+void case_random(uint64_t number, fc_case *out);
 
 /* How many pairs of features the library refuses as contradictory, which are not in the list. */
 size_t case_contradictions(void);

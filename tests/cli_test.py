@@ -404,6 +404,18 @@ class CheckTest(CliTest):
         self.assertEqual(here, there)
         self.assertIn("there is no kernel 'x'", self.fail_with(1, "check", "--isolated", "--kernel", "x"))
 
+    def test_drawn_cases_are_found_by_their_number(self):
+        drawn = self.names("--random", "5", "--seed", "7")
+        self.assertEqual([name.split("-")[1] for name in drawn], ["7", "8", "9", "10", "11"])
+        self.assertEqual(self.names("--random", "7")[6], drawn[0])
+        for name in ("random-9", drawn[2]):
+            self.assertEqual(self.names("--case", name), [drawn[2]])
+        report = json.loads(self.succeed("check", "--random", "5", "--seed", "7", "--json"))
+        self.assertEqual([result["name"] for result in report["results"]], drawn)
+        self.assertIn("--random", self.fail_with(2, "check", "--seed", "7"))
+        self.assertIn("no case matches", self.fail_with(2, "check", "--case", "random-9-not-so"))
+        self.assertIn("no case matches", self.fail_with(2, "check", "--case", "random-"))
+
     def test_an_interrupt_reports_what_was_done(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "check.json"

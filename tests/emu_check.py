@@ -3,7 +3,8 @@
 
 Each kernel runs a sample of the case list, evenly spread over those that it accepts and that are
 not large (`flashcore check --sample`): a few for the rungs of the ladder, more for kernels that
-users get. With --all it is the whole list: a quarter of an hour on two cores.
+users get, and for these some cases that are drawn (`--random`). With --all it is the whole list and
+many more drawn: half an hour on two cores.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import os
 import subprocess
 import sys
 
-LADDER_SAMPLE, SAMPLE = 12, 200
+LADDER_SAMPLE, SAMPLE = 12, 160
+DRAWN, ALL_DRAWN = 60, 1000
 NOT_CUDA = ("cpu_", "reference")
 
 
@@ -29,15 +31,20 @@ def kernels_of(flashcore):
     return [kernel for kernel in kernels if not kernel["name"].startswith(NOT_CUDA)]
 
 
-def check(flashcore, kernel, whole):
-    words = ["check", "--backend", "emu", "--kernel", kernel["name"], "--json"]
+def check(flashcore, kernel, *words):
+    words = ["check", "--backend", "emu", "--kernel", kernel["name"], "--json", *words]
     if kernel["direction"] == "backward":
         words += ["--backward"]
-    if not whole:
-        ladder = kernel["name"].startswith("ladder_")
-        words += ["--sample", str(LADDER_SAMPLE if ladder else SAMPLE)]
     done = run(flashcore, *words)
     return json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+
+
+def checks_of(kernel, whole):
+    """What to run of it: the words that choose the cases."""
+    ladder = kernel["name"].startswith("ladder_")
+    sample = [] if whole else ["--sample", str(LADDER_SAMPLE if ladder else SAMPLE)]
+    drawn = ["--random", str(ALL_DRAWN if whole else DRAWN)]
+    return [sample] if ladder else [sample, drawn]
 
 
 def verdict(name, result):
@@ -62,8 +69,9 @@ def main():
                if not options.names or k["name"] in options.names]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        jobs = {k["name"]: pool.submit(check, options.flashcore, k, options.all) for k in kernels}
-        for name, job in jobs.items():
+        jobs = [(k["name"], pool.submit(check, options.flashcore, k, *words))
+                for k in kernels for words in checks_of(k, options.all)]
+        for name, job in jobs:
             line, good = verdict(name, job.result())
             print(line, flush=True)
             failures += not good

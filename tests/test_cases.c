@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cases.h"
+#include "case_draft.h"
 
 #include <stdlib.h>
 
@@ -41,9 +41,53 @@ static void test_no_case_disappears(void **state)
     assert_int_equal(case_count(), 2038);
 }
 
+/* What a drawn case has, as a set: features have their names there. */
+static void test_drawn_cases_have_everything(void **state)
+{
+    (void)state;
+    enum { DRAWN = 2000 };
+    size_t seen[64] = {0}, strange = 0, backward = 0, empty = 0;
+    assert_in_range(case_feature_count, 1, 64);
+    for (uint64_t number = 1; number <= DRAWN; number++) {
+        fc_case c;
+        case_random(number, &c);
+        for (size_t i = 0; i < case_feature_count; i++)
+            seen[i] += strstr(c.name, case_features[i].name) != NULL;
+        strange += c.values != CASE_NORMAL;
+        backward += c.backward;
+        empty += c.problem.q_length == 0 || c.problem.kv_length == 0;
+    }
+    for (size_t i = 0; i < case_feature_count; i++)
+        if (!seen[i] && strcmp(case_features[i].axis, "dims") != 0 &&
+            strcmp(case_features[i].axis, "shape") != 0)
+            fail_msg("no drawn case has %s", case_features[i].name);
+    assert_in_range(strange, DRAWN / 10, DRAWN / 3);
+    assert_in_range(backward, DRAWN / 10, DRAWN / 2);
+    assert_in_range(empty, DRAWN / 100, DRAWN / 10);
+}
+
+/* So that a number is enough to see one again. */
+static void test_a_number_makes_a_case(void **state)
+{
+    (void)state;
+    fc_case once, again, next;
+    case_random(7, &once);
+    case_random(7, &again);
+    case_random(8, &next);
+    assert_string_equal(once.name, again.name);
+    assert_int_equal(once.seed, again.seed);
+    assert_memory_equal(&once.problem, &again.problem, sizeof once.problem);
+    assert_memory_equal(once.kv_lengths, again.kv_lengths, sizeof once.kv_lengths);
+    assert_int_equal(strncmp(once.name, "random-7-", 9), 0);
+    assert_int_equal(strncmp(next.name, "random-8-", 9), 0);
+    assert_int_not_equal(once.seed, next.seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drawn_cases_have_everything),
+        cmocka_unit_test(test_a_number_makes_a_case),
         cmocka_unit_test(test_names_are_unique),
         cmocka_unit_test(test_no_case_disappears),
     };

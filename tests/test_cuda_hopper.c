@@ -100,10 +100,12 @@ static void test_hopper_kernels_fill_the_gpu(void **state)
     p.kv_length = 256;
     assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_causal_f16");
     p.causal = 0;
-    p.kv_length = 449;
-    assert_launches(context, &p, &b, "sm90_latency_d64_k256_pair_f16");
-    p.kv_length = 448; /* the last 64 keys of 512 are not there */
+    p.kv_length = 511; /* leave room in a tile of 256 */
     assert_launches(context, &p, &b, "sm90_latency_d64_k256_pair_causal_f16");
+    p.kv_length = 257;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k256_pair_causal_f16");
+    p.kv_length = 256;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_pair_f16");
     p.kv_length = 65;
     assert_launches(context, &p, &b, "sm90_latency_d64_k64_pair_f16");
     p.has_window = 1; /* no variant of its own */

@@ -229,16 +229,17 @@ static bool shares_tiles(const fc_attention *p, bool splits)
     return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
-/* Whether the second block of a pair has a piece of 64 keys that is not there: the variant for
- * causal rows passes over it, where up to 512 keys are shared. */
-static bool lacks_piece(const fc_attention *p)
+/* Whether rows see all keys and the last ones leave room in tiles of 256. The variant for causal rows
+ * hides such room while keys come; the one for rows that see all keys would look for the largest
+ * score a second time. */
+static bool leaves_room(const fc_attention *p)
 {
-    return p->kv_length > 256 && p->kv_length <= 448;
+    return sees_all(p) && p->kv_length > 256 && p->kv_length < 512;
 }
 
 static const char *pair_variant(const fc_attention *p)
 {
-    if (sees_all(p) && !lacks_piece(p))
+    if (sees_all(p) && !leaves_room(p))
         return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
     return p->kv_length <= 128   ? "k64_pair_causal"
            : p->kv_length <= 256 ? "k128_pair_causal"
@@ -440,7 +441,7 @@ static void lay_out_latency(const fc_plan *plan, sm90_plan *s)
     s->grid[1] = p->q_heads;
     s->grid[2] = p->batch;
     /* A pair's variants for causal rows look for that limit alone: behind the last key. */
-    if (sees_all(p) && shares_tiles(p, s->cluster == 2) && lacks_piece(p))
+    if (shares_tiles(p, s->cluster == 2) && leaves_room(p))
         s->args.attention.window_right = (int)(p->q_length + p->kv_length);
 }
 
