@@ -55,11 +55,12 @@ elseif("neon" IN_LIST cpu_sets)
     list(APPEND checked_kernels cpu_neon_prefill cpu_neon_decode)
 else()
     # AVX2 and more: whatever this processor has, as the table chooses it. With sanitizers every type
-    # and every kind of memory.
+    # and every kind of memory, and two types of many lengths.
     if(FC_SANITIZE)
-        foreach(group features plain)
-            add_test(NAME check_cpu_best_${group} COMMAND flashcore check --filter ${group})
-            set_tests_properties(check_cpu_best_${group} PROPERTIES COST 50 LABELS slow)
+        foreach(group features plain-*f16)
+            string(REGEX REPLACE "[^a-z].*" "" name ${group})
+            add_test(NAME check_cpu_best_${name} COMMAND flashcore check --filter ${group})
+            set_tests_properties(check_cpu_best_${name} PROPERTIES COST 40 LABELS slow)
         endforeach()
     else()
         add_test(NAME check_cpu_best COMMAND flashcore check)
