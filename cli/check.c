@@ -325,14 +325,27 @@ static int run_and_report(const cli_arguments *arguments, check_report *report)
     return written ? status : CLI_FAILED;
 }
 
-int cli_check(const cli_arguments *arguments)
+static int check_numbers(const cli_arguments *arguments)
 {
+    enum { MOST_DRAWN = 100000 }; /* two kilobytes each */
     if (arguments->seed > 0 && arguments->random == 0)
         return cli_fail(CLI_USAGE, "--seed is the number of the first case of --random, which is "
                                    "not there");
+    if (arguments->random > MOST_DRAWN)
+        return cli_fail(CLI_USAGE,
+                        "--random: %lld is more than %d; draw others in a second run, "
+                        "with --seed",
+                        (long long)arguments->random, MOST_DRAWN);
+    return CLI_OK;
+}
+
+int cli_check(const cli_arguments *arguments)
+{
+    int status = check_numbers(arguments);
+    if (status != CLI_OK)
+        return status;
     check_report report = {0};
     report.rows = choose_cases(arguments, &report.wanted);
-    int status = CLI_OK;
     if (report.wanted == 0)
         status = cli_fail(CLI_USAGE, "no case matches; 'flashcore check --list' shows them all");
     for (size_t index = 0; arguments->list && index < report.wanted; index++)

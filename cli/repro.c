@@ -42,6 +42,8 @@ static const repro_step steps[] = {
     {"check-cpu", NEEDS_NOTHING, "check", "check --sample 40"},
     {"check-cuda", NEEDS_GPU, "check --backend cuda --isolated",
      "check --backend cuda --isolated --sample 40"},
+    {"check-drawn", NEEDS_GPU, "check --backend cuda --isolated --random 1000",
+     "check --backend cuda --isolated --random 40"},
     {"bench-cpu", NEEDS_NOTHING, "bench", "bench --shape 1,2,128,64 --seconds 0.1"},
     {"bench-cuda", NEEDS_GPU, "bench --backend cuda", "bench --backend cuda --set mission"},
     {"peers", NEEDS_PEERS, "--device cuda --shape 1,8,512,64 2,8,256,64",

@@ -11,8 +11,8 @@
  * can avoid, that of the score, which is a relative error of the weight.
  *
  * LSE is FP32 whatever the type, so that E comes from scores that were not rounded to the type, and
- * the second term is 2⁻²² · max(1, largest |score|), or of 16-bit problems 2⁻²² · soft-cap where that
- * is more: 1 - 2 / (1 + exp(2x)) is tanh, rounded as a number of size 1.
+ * the second term is 2⁻²² · max(1, largest |score|), or of 16-bit problems 2⁻²² · soft-cap where
+ * that is more: 1 - 2 / (1 + exp(2x)) is tanh, rounded as a number of size 1.
  *
  * NaN and infinities have to be exactly where the truth has them. */
 #ifndef LAB_COMPARE_H

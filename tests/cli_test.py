@@ -413,6 +413,7 @@ class CheckTest(CliTest):
         report = json.loads(self.succeed("check", "--random", "5", "--seed", "7", "--json"))
         self.assertEqual([result["name"] for result in report["results"]], drawn)
         self.assertIn("--random", self.fail_with(2, "check", "--seed", "7"))
+        self.assertIn("more than 100000", self.fail_with(2, "check", "--random", "100001"))
         self.assertIn("no case matches", self.fail_with(2, "check", "--case", "random-9-not-so"))
         self.assertIn("no case matches", self.fail_with(2, "check", "--case", "random-"))
 

@@ -49,7 +49,7 @@ class ReproTest(unittest.TestCase):
             self.assertEqual(steps[name]["outcome"], "done")
             self.assertEqual(json.loads((self.path / f"{name}.json").read_text())["verb"], name.split("-")[0])
             self.assertTrue((self.path / f"{name}.txt").read_text())
-        for name in ("check-cuda", "bench-cuda", "peers", "ladder"):
+        for name in ("check-cuda", "check-drawn", "bench-cuda", "peers", "ladder"):
             self.assertEqual(steps[name]["outcome"], "left out")
             self.assertIn("there is no CUDA device", steps[name]["reason"])
         readme = (self.path / "README.md").read_text()

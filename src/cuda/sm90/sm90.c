@@ -229,9 +229,9 @@ static bool shares_tiles(const fc_attention *p, bool splits)
     return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
 }
 
-/* Whether rows see all keys and the last ones leave room in tiles of 256. The variant for causal rows
- * hides such room while keys come; the one for rows that see all keys would look for the largest
- * score a second time. */
+/* Whether rows see all keys and the last ones leave room in tiles of 256. The variant for causal
+ * rows hides such room while keys come; the one for rows that see all keys would look for the
+ * largest score a second time. */
 static bool leaves_room(const fc_attention *p)
 {
     return sees_all(p) && p->kv_length > 256 && p->kv_length < 512;
