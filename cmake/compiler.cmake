@@ -14,6 +14,7 @@ add_compile_options(
 if(FC_SANITIZE)
     add_compile_options(
         -fsanitize=${FC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_compile_definitions(FC_SANITIZED)
     add_link_options(-fsanitize=${FC_SANITIZE})
 endif()
 

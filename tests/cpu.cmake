@@ -68,6 +68,13 @@ else()
     endif()
 endif()
 foreach(kernel ${checked_kernels})
+    # The plain kernels are the same source as those with vectors, which run the whole list.
+    if(NOT CMAKE_CROSSCOMPILING AND NOT FC_SANITIZE)
+        set(check_flags "")
+        if(kernel MATCHES "plain")
+            set(check_flags --sample 700)
+        endif()
+    endif()
     # Sanitizers make the whole list take minutes: every kind of memory is enough, for decode in the
     # pairs, whose rows are few.
     if(FC_SANITIZE AND kernel MATCHES "decode")

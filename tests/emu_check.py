@@ -14,8 +14,8 @@ import os
 import subprocess
 import sys
 
-LADDER_SAMPLE, SAMPLE = 12, 160
-DRAWN, ALL_DRAWN = 60, 1000
+LADDER_SAMPLE, SAMPLE = 12, 100
+DRAWN, ALL_DRAWN = 40, 1000
 NOT_CUDA = ("cpu_", "reference")
 
 

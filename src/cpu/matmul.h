@@ -44,8 +44,7 @@ typedef struct matmul_step {
     bool accumulate;
 } matmul_step;
 
-static inline __attribute__((always_inline)) void matmul_panels(const matmul_step *s,
-                                                                bool accumulate)
+FC_SPECIALISED void matmul_panels(const matmul_step *s, bool accumulate)
 {
     const operand *b = s->b;
     float *c = s->c;

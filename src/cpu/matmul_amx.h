@@ -35,10 +35,8 @@ static inline void matmul_end(void)
 }
 
 /* Sums in tiles 0 to 3, A in 4 and 5, B in 6 and 7. */
-static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
-                                                               const operand *b, int64_t depth,
-                                                               float *c, int64_t c_stride,
-                                                               bool accumulate)
+FC_SPECIALISED void matmul_block(const operand *a, int64_t a_stride, const operand *b,
+                                 int64_t depth, float *c, int64_t c_stride, bool accumulate)
 {
     const size_t c_bytes = (size_t)c_stride * sizeof *c, a_bytes = (size_t)a_stride * sizeof *a;
     const size_t b_bytes = (size_t)MATMUL_COLUMNS * OPERAND_GROUP * sizeof *b;

@@ -16,10 +16,8 @@ static inline void matmul_store(float *to, vec sum, bool accumulate)
     vec_store(to, accumulate ? vec_add(vec_load(to), sum) : sum);
 }
 
-static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
-                                                               const operand *b, int64_t depth,
-                                                               float *c, int64_t c_stride,
-                                                               bool accumulate)
+FC_SPECIALISED void matmul_block(const operand *a, int64_t a_stride, const operand *b,
+                                 int64_t depth, float *c, int64_t c_stride, bool accumulate)
 {
     enum { PAIRS = MATMUL_ROWS / 2 };
     vec sum[PAIRS][PAIRS];

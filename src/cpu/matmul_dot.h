@@ -12,10 +12,8 @@ static inline __m512bh matmul_pairs(__m512i bits)
     return pairs;
 }
 
-static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
-                                                               const operand *b, int64_t depth,
-                                                               float *c, int64_t c_stride,
-                                                               bool accumulate)
+FC_SPECIALISED void matmul_block(const operand *a, int64_t a_stride, const operand *b,
+                                 int64_t depth, float *c, int64_t c_stride, bool accumulate)
 {
     vec sum[MATMUL_ROWS][2];
     FC_UNROLL

@@ -16,10 +16,8 @@ enum { MATMUL_ROWS = 8, MATMUL_COLUMNS = 8, MATMUL_DEPTH = 4 };
         }                                                                       \
     } while (0)
 
-static inline __attribute__((always_inline)) void matmul_block(const operand *a, int64_t a_stride,
-                                                               const operand *b, int64_t depth,
-                                                               float *c, int64_t c_stride,
-                                                               bool accumulate)
+FC_SPECIALISED void matmul_block(const operand *a, int64_t a_stride, const operand *b,
+                                 int64_t depth, float *c, int64_t c_stride, bool accumulate)
 {
     vec sum[MATMUL_ROWS][2];
     FC_UNROLL

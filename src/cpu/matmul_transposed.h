@@ -30,8 +30,7 @@ typedef struct transposed_step {
     sum[row][1] = vfmaq_laneq_f32(sum[row][1], b1, left, lane)
 #endif
 
-static inline __attribute__((always_inline)) void
-transposed_multiply(const float *a, vec b0, vec b1, vec sum[TRANSPOSED_ROWS][2])
+FC_SPECIALISED void transposed_multiply(const float *a, vec b0, vec b1, vec sum[TRANSPOSED_ROWS][2])
 {
 #if defined(FC_VEC_NEON)
     const vec low = vec_load(a), high = vec_load(a + VEC_LANES);
@@ -55,8 +54,7 @@ transposed_multiply(const float *a, vec b0, vec b1, vec sum[TRANSPOSED_ROWS][2])
 
 #undef TRANSPOSED_LANE
 
-static inline __attribute__((always_inline)) void transposed_block(transposed_step s,
-                                                                   int64_t column)
+FC_SPECIALISED void transposed_block(transposed_step s, int64_t column)
 {
     vec sum[TRANSPOSED_ROWS][2];
     const float *a = s.a, *b = s.b + column;

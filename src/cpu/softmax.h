@@ -57,8 +57,8 @@ static inline void raise_tops(const softmax_strip *s)
 
 /* Scores of `rows` rows from row i on to weights; factors are NULL or multiply the weights of the
  * one row, but not their sum. */
-static inline __attribute__((always_inline)) void weigh_rows(const softmax_strip *s, int64_t i,
-                                                             int64_t rows, const float *factors)
+FC_SPECIALISED void weigh_rows(const softmax_strip *s, int64_t i, int64_t rows,
+                               const float *factors)
 {
     const vec scale = vec_set(s->scale);
     vec base[2], sum[4], weight[4];

@@ -11,8 +11,6 @@ enum {
     STREAM_TOGETHER = 4               /* rows, and keys, that share a load */
 };
 
-#define STREAM_INLINE static inline __attribute__((always_inline))
-
 /* The elements from `at` on that fill no vector, with zeros behind them. */
 static inline vec stream_load_rest(fc_type type, const uint8_t *row, int64_t at, int64_t dim)
 {
@@ -28,8 +26,8 @@ static inline vec stream_load(fc_type type, const uint8_t *row, int64_t at, int6
                                  : stream_load_rest(type, row, at, dim);
 }
 
-STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
-                                     const vec value[4], float *out, int64_t out_stride)
+FC_SPECIALISED void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGETHER][4],
+                                      const vec value[4], float *out, int64_t out_stride)
 {
     vec sum[STREAM_TOGETHER];
     FC_UNROLL
@@ -45,9 +43,9 @@ STREAM_INLINE void stream_accumulate(int rows, int keys, vec weight[STREAM_TOGET
         vec_store(out + row * out_stride, sum[row]);
 }
 
-STREAM_INLINE void stream_add_floats(fc_type type, int rows, int keys, const float *weights,
-                                     const uint8_t *const *values, int64_t dim, float *out,
-                                     int64_t out_stride)
+FC_SPECIALISED void stream_add_floats(fc_type type, int rows, int keys, const float *weights,
+                                      const uint8_t *const *values, int64_t dim, float *out,
+                                      int64_t out_stride)
 {
     const int64_t size = element_bytes(type);
     const uint8_t *from[4]; /* a copy, which writing out can't change */
@@ -137,8 +135,9 @@ static inline void stream_prefetch(const stream_rows *next, int64_t key)
 }
 
 /* Where fewer than four keys are left the last one is scored again, past the end. */
-STREAM_INLINE void stream_score_rows(fc_type type, const stream_queries *s, const stream_rows *keys,
-                                     const stream_rows *next, int64_t row, int rows)
+FC_SPECIALISED void stream_score_rows(fc_type type, const stream_queries *s,
+                                      const stream_rows *keys, const stream_rows *next, int64_t row,
+                                      int rows)
 {
     const int64_t last = keys->end - 1;
     for (int64_t key = keys->first; key < keys->end; key += 4) {
@@ -152,8 +151,9 @@ STREAM_INLINE void stream_score_rows(fc_type type, const stream_queries *s, cons
     }
 }
 
-STREAM_INLINE void stream_add_rows(fc_type type, const stream_queries *s, const stream_rows *values,
-                                   const stream_rows *next, int64_t row, int rows)
+FC_SPECIALISED void stream_add_rows(fc_type type, const stream_queries *s,
+                                    const stream_rows *values, const stream_rows *next, int64_t row,
+                                    int rows)
 {
     const float *weights = s->scores + row * STREAM_STRIDE;
     float *out = s->out + row * s->out_stride;
@@ -169,8 +169,8 @@ STREAM_INLINE void stream_add_rows(fc_type type, const stream_queries *s, const 
                         s->out_stride);
 }
 
-STREAM_INLINE void stream_score_typed(fc_type type, const stream_queries *s,
-                                      const stream_rows *keys, const stream_rows *next)
+FC_SPECIALISED void stream_score_typed(fc_type type, const stream_queries *s,
+                                       const stream_rows *keys, const stream_rows *next)
 {
     int64_t row = 0;
     for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)
@@ -179,8 +179,8 @@ STREAM_INLINE void stream_score_typed(fc_type type, const stream_queries *s,
         stream_score_rows(type, s, keys, next, row, 1);
 }
 
-STREAM_INLINE void stream_add_typed(fc_type type, const stream_queries *s,
-                                    const stream_rows *values, const stream_rows *next)
+FC_SPECIALISED void stream_add_typed(fc_type type, const stream_queries *s,
+                                     const stream_rows *values, const stream_rows *next)
 {
     int64_t row = 0;
     for (; row + STREAM_TOGETHER <= s->row_count; row += STREAM_TOGETHER)

@@ -24,8 +24,8 @@ static inline fc_type stream_read_type(fc_type type)
     return type;
 }
 
-STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
-                                   vec sum[STREAM_TOGETHER][4])
+FC_SPECIALISED void stream_multiply(int rows, const float *q, int64_t q_stride, const vec key[4],
+                                    vec sum[STREAM_TOGETHER][4])
 {
     FC_UNROLL
     for (int64_t row = 0; row < rows; row++) {
@@ -37,8 +37,8 @@ STREAM_INLINE void stream_multiply(int rows, const float *q, int64_t q_stride, c
 }
 
 /* Four keys: scores[row][0 … 3]. */
-STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
-                                     const uint8_t *const keys[4], int64_t dim, float *scores)
+FC_SPECIALISED void stream_score_four(fc_type type, int rows, const float *q, int64_t q_stride,
+                                      const uint8_t *const keys[4], int64_t dim, float *scores)
 {
     const int64_t size = element_bytes(type);
     vec sum[STREAM_TOGETHER][4], key[4];
@@ -63,9 +63,9 @@ STREAM_INLINE void stream_score_four(fc_type type, int rows, const float *q, int
         vec_sum4(sum[row], scores + row * STREAM_STRIDE);
 }
 
-STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
-                                   const uint8_t *const *values, int64_t dim, float *out,
-                                   int64_t out_stride)
+FC_SPECIALISED void stream_add_some(fc_type type, int rows, int keys, const float *weights,
+                                    const uint8_t *const *values, int64_t dim, float *out,
+                                    int64_t out_stride)
 {
     stream_add_floats(type, rows, keys, weights, values, dim, out, out_stride);
 }

@@ -47,8 +47,8 @@ static inline float16x8_t stream_load_last(const uint8_t *row, int64_t at, int64
     return stream_load_eight(eight);
 }
 
-STREAM_INLINE void stream_multiply(int rows, const stream_element *q, int64_t q_stride,
-                                   const float16x8_t key[4], vec sum[STREAM_TOGETHER][4])
+FC_SPECIALISED void stream_multiply(int rows, const stream_element *q, int64_t q_stride,
+                                    const float16x8_t key[4], vec sum[STREAM_TOGETHER][4])
 {
     FC_UNROLL
     for (int64_t row = 0; row < rows; row++) {
@@ -63,9 +63,9 @@ STREAM_INLINE void stream_multiply(int rows, const stream_element *q, int64_t q_
 }
 
 /* Four keys: scores[row][0 … 3]. */
-STREAM_INLINE void stream_score_four(fc_type type, int rows, const stream_element *q,
-                                     int64_t q_stride, const uint8_t *const keys[4], int64_t dim,
-                                     float *scores)
+FC_SPECIALISED void stream_score_four(fc_type type, int rows, const stream_element *q,
+                                      int64_t q_stride, const uint8_t *const keys[4], int64_t dim,
+                                      float *scores)
 {
     (void)type;
     vec sum[STREAM_TOGETHER][4];
@@ -110,8 +110,8 @@ static inline stream_weights stream_split(vec w)
         high = vfmlalq_lane_high_f16(high, value[lane], weights.lower, lane); \
     } while (0)
 
-STREAM_INLINE void stream_accumulate_row(int keys, stream_weights weights,
-                                         const float16x8_t value[4], float *out)
+FC_SPECIALISED void stream_accumulate_row(int keys, stream_weights weights,
+                                          const float16x8_t value[4], float *out)
 {
     vec low = vec_load(out), high = vec_load(out + VEC_LANES);
     STREAM_ADD_LANE(0);
@@ -127,8 +127,8 @@ STREAM_INLINE void stream_accumulate_row(int keys, stream_weights weights,
 #undef STREAM_ADD_LANE
 
 /* One key or four. */
-STREAM_INLINE void stream_add_row(int keys, const float *weights, const uint8_t *const *values,
-                                  int64_t dim, float *out)
+FC_SPECIALISED void stream_add_row(int keys, const float *weights, const uint8_t *const *values,
+                                   int64_t dim, float *out)
 {
     const uint8_t *from[4]; /* a copy, which writing out can't change */
     const stream_weights split = stream_split(keys == 4 ? vec_load(weights) : vec_set(*weights));
@@ -153,9 +153,9 @@ STREAM_INLINE void stream_add_row(int keys, const float *weights, const uint8_t 
 
 /* Two products for each weight are fewer than one and a conversion of the value; where four rows
  * share the conversion they are not. */
-STREAM_INLINE void stream_add_some(fc_type type, int rows, int keys, const float *weights,
-                                   const uint8_t *const *values, int64_t dim, float *out,
-                                   int64_t out_stride)
+FC_SPECIALISED void stream_add_some(fc_type type, int rows, int keys, const float *weights,
+                                    const uint8_t *const *values, int64_t dim, float *out,
+                                    int64_t out_stride)
 {
     if (rows == 1)
         stream_add_row(keys, weights, values, dim, out);

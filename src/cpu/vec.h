@@ -17,10 +17,18 @@
 
 #include <math.h>
 
-/* Loops over registers must vanish: an array that is indexed at run time lives in memory. */
-#if defined(__clang__)
+/* FC_SPECIALISED: a step that is written once for any type and number of rows, and inlined with
+ * constants. FC_UNROLL: loops over registers must vanish; an array that is indexed at run time
+ * lives in memory. Sanitizers look at the same in one copy, which compiles in a fifth of the time.
+ */
+#if defined(FC_SANITIZED)
+#define FC_SPECIALISED static inline
+#define FC_UNROLL
+#elif defined(__clang__)
+#define FC_SPECIALISED static inline __attribute__((always_inline))
 #define FC_UNROLL _Pragma("clang loop unroll(full)")
 #else
+#define FC_SPECIALISED static inline __attribute__((always_inline))
 #define FC_UNROLL _Pragma("GCC unroll 16")
 #endif
 

@@ -26,7 +26,7 @@ static const float vec_exp2_terms[5][4] = {
 };
 
 /* Several vectors in step: each operation waits for the one before. */
-static inline __attribute__((always_inline)) void vec_exp2_each(vec *x, int64_t count)
+FC_SPECIALISED void vec_exp2_each(vec *x, int64_t count)
 {
     const vec shift = vec_set(12582912.0f + 127.0f), lowest = vec_set(-127.0f);
     vec shifted[4], rest[4], sum[4];
