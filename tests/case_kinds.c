@@ -96,6 +96,7 @@ static void add_all_values(void)
     add_peaked(512, 64, 1.0f, false);
     add_peaked(512, 128, 0.3f, false);
     add_peaked(330, 128, 0.2f, true);
+    add_peaked(330, 256, 0.2f, true);
     add_rising(250, 600, 64, false);
     add_rising(250, 600, 64, true);
     add_rising(70, 600, 128, false);
