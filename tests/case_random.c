@@ -51,16 +51,19 @@ static int64_t draw_dim(dice *d)
 
 /* 2. What a case has. */
 
-/* Of every fourth axis one of its features. Sizes are drawn for themselves. */
+/* No feature, because fast kernels have variants of their own for plain problems; one or two; or of
+ * every fourth axis one of its features. Sizes are drawn for themselves. */
 static void draw_features(dice *d, case_draft *draft)
 {
+    static const int64_t one_axis_in[] = {1000, 12, 4};
+    const int64_t rarity = DRAW(d, one_axis_in);
     size_t count;
     for (size_t first = 0; first < case_feature_count; first += count) {
         const char *axis = case_features[first].axis;
         for (count = 1; first + count < case_feature_count; count++)
             if (strcmp(case_features[first + count].axis, axis) != 0)
                 break;
-        if (strcmp(axis, "shape") == 0 || strcmp(axis, "dims") == 0 || !one_in(d, 4))
+        if (strcmp(axis, "shape") == 0 || strcmp(axis, "dims") == 0 || !one_in(d, rarity))
             continue;
         const case_feature *feature =
             &case_features[first + (size_t)between(d, 0, (int64_t)count - 1)];
@@ -95,8 +98,8 @@ static void draw_sizes(dice *d, fc_case *c)
 {
     static const int64_t groups[] = {1, 1, 1, 2, 3, 4, 8, 16};
     fc_attention *p = &c->problem;
-    p->batch = between(d, 1, 5);
-    p->kv_heads = between(d, 1, 3);
+    p->batch = one_in(d, 2) ? 1 : between(d, 2, 5);
+    p->kv_heads = one_in(d, 2) ? 1 : between(d, 2, 3);
     p->q_heads = p->kv_heads * DRAW(d, groups);
     p->head_dim = draw_dim(d);
     p->value_dim = one_in(d, 4) ? draw_dim(d) : 0;
@@ -145,15 +148,16 @@ static void draw_numbers(dice *d, case_draft *draft)
     p->dependent_launch = one_in(d, 8);
 }
 
-/* Those that are made of particular scores want the default scale; an infinite value wants weights
- * that do not vanish in FP16, which ALiBi's may: 0 times infinity is NaN. */
+/* Those that are made of particular scores want the default scale, and few dims: tensor cores cut
+ * sums off in place of rounding them, which shows where many products are alike. An infinite value
+ * wants weights that do not vanish in FP16, which ALiBi's may: 0 times infinity is NaN. */
 static void draw_values(dice *d, fc_case *c)
 {
     static const case_values strange[] = {CASE_HUGE,      CASE_LOW,      CASE_HIGH,
                                           CASE_RISING,    CASE_ONE_HOT,  CASE_NAN_KEY,
                                           CASE_NAN_VALUE, CASE_INF_VALUE};
     const bool holds_infinity = c->problem.q_type != FC_F8_E4M3 && c->problem.kv_type != FC_F8_E4M3;
-    if (one_in(d, 4) && holds_infinity && c->problem.scale == 0)
+    if (one_in(d, 4) && holds_infinity && c->problem.scale == 0 && c->problem.head_dim <= 128)
         c->values = DRAW(d, strange);
     if (c->values == CASE_INF_VALUE && c->problem.has_alibi)
         c->values = CASE_NAN_VALUE;
