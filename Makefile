@@ -2,8 +2,8 @@
 #
 #   make demo       build, then compute attention and say how fast and how right it was
 #   make test       everything that CI runs
-#   make nightly    every CUDA kernel on the emulator, with the whole case list and a thousand cases that
-#                   are drawn, and every deliberate error in them: an hour
+#   make nightly    every CUDA kernel on the emulator, with the whole case list and 300 cases that are
+#                   drawn, and every deliberate error in them: half an hour and more
 #   make bench      the standard set of shapes, measured
 #   make repro      all that this machine can be asked, in a directory to send: ARGS="results --quick"
 #   make peers      the CPU kernels beside PyTorch and BLAS, ARGS="--only mission"

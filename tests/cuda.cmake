@@ -10,7 +10,7 @@ function(fc_add_cuda_test name)
     target_link_libraries(test_${name} PRIVATE flashcore_static cmocka)
 endfunction()
 
-foreach(name cuda cuda_layout cuda_hopper floors)
+foreach(name cuda cuda_layout cuda_hopper cuda_hopper_blocks floors)
     fc_add_cuda_test(${name} cuda_fixture.c)
     target_compile_definitions(test_${name} PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>")
     add_dependencies(test_${name} fake_cuda)

@@ -82,3 +82,27 @@ void assert_says(const char *sentence)
     if (!strstr(fc_last_error(), sentence))
         fail_msg("'%s' does not say '%s'", fc_last_error(), sentence);
 }
+
+void open_hopper(fc_context **context, const char *kernel)
+{
+    fake->compute_major = 9;
+    fake->compute_minor = 0;
+    fake->shared_bytes_a_block = 227 * 1024;
+    assert_int_equal(open_gpu(context, kernel), FC_OK);
+}
+
+void assert_launches(fc_context *context, const fc_attention *p, const fc_buffers *b,
+                     const char *variant)
+{
+    assert_int_equal(fc_attend(context, p, b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, variant);
+}
+
+void assert_kernel_runs(const char *kernel, const char *variant, const fc_attention *p,
+                        fc_buffers b)
+{
+    fc_context *context;
+    open_hopper(&context, kernel);
+    assert_launches(context, p, &b, variant);
+    fc_context_destroy(context);
+}

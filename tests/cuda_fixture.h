@@ -28,4 +28,14 @@ fc_buffers somewhere(void);
 
 void assert_says(const char *sentence);
 
+/* As open_gpu, on a GPU of sm_90, which must go well. */
+void open_hopper(fc_context **context, const char *kernel);
+
+/* That the problem runs on this variant; of the kernel, NULL for the one that is chosen, on a GPU
+ * of sm_90. */
+void assert_launches(fc_context *context, const fc_attention *p, const fc_buffers *b,
+                     const char *variant);
+void assert_kernel_runs(const char *kernel, const char *variant, const fc_attention *p,
+                        fc_buffers b);
+
 #endif

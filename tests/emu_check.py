@@ -4,7 +4,7 @@
 Each kernel runs a sample of the case list, evenly spread over those that it accepts and that are
 not large (`flashcore check --sample`): a few for the rungs of the ladder, more for kernels that
 users get, and for these some cases that are drawn (`--random`). With --all it is the whole list and
-many more drawn: half an hour on two cores.
+more drawn: half an hour on two cores.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 LADDER_SAMPLE, SAMPLE = 12, 100
-DRAWN, ALL_DRAWN = 40, 1000
+DRAWN, ALL_DRAWN = 40, 300
 NOT_CUDA = ("cpu_", "reference")
 
 
