@@ -104,6 +104,16 @@ static void add_rows(const char *feature, int64_t batch, int64_t q_length, int64
     case_add(&d);
 }
 
+/* Of 128 keys. */
+static void add_heads_in_pairs(const char *feature, int64_t batch, int64_t heads, int64_t q_length,
+                               int64_t head_dim)
+{
+    case_draft d = draft_make("rows", batch, heads, q_length, 128, head_dim);
+    find_feature(feature)->apply(&d);
+    draft_name(&d, "%s-b%d-h%d-q%d-kv128", feature, (int)batch, (int)heads, (int)q_length);
+    case_add(&d);
+}
+
 /* More query rows than a tile of 128 holds, of as many sequences as make a kernel take larger ones:
  * on the emulator's few multiprocessors, or on a GPU's many. */
 static void add_rows_in_tiles(void)
@@ -144,6 +154,34 @@ static void add_short_sequences(void)
     add_rows("causal", 134, 70, 128, 16);
 }
 
+/* One tile of up to 256 keys, for 64 rows a block or for 128, and up to 512 that two blocks of 128
+ * rows share; two heads a block. Of the emulator's multiprocessors, or of a GPU's. Some rows are
+ * not there, of 128 the first 64 see few keys, or of two blocks' one half alone. */
+static void add_one_tile(void)
+{
+    static const char *const limits[] = {"smaller_values", "causal", "causal_top_left"};
+    static const int64_t shapes[][3] = {{3, 64, 256},  {3, 40, 200}, {3, 120, 256},
+                                        {3, 128, 130}, {3, 70, 200}, {1, 120, 512},
+                                        {1, 128, 400}, {1, 70, 460}, {1, 128, 385}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] * 3; i++) {
+        const int64_t *shape = shapes[i / 3];
+        add_rows(limits[i % 3], shape[0], shape[1], shape[2], 64);
+    }
+    add_rows("bf16", 3, 128, 256, 64);
+    add_rows("bf16", 1, 128, 512, 64);
+    add_rows("smaller_values", 70, 60, 256, 16);
+    add_rows("causal", 70, 60, 200, 16);
+    add_rows("smaller_values", 100, 70, 256, 16);
+    add_rows("bf16", 100, 70, 200, 16);
+    add_rows("causal", 100, 120, 150, 16);
+    add_rows("smaller_values", 40, 120, 512, 16);
+    add_rows("causal", 40, 120, 400, 16);
+    add_heads_in_pairs("smaller_values", 3, 2, 120, 64);
+    add_heads_in_pairs("bf16", 3, 4, 64, 64);
+    add_heads_in_pairs("gqa3", 1, 2, 70, 64);
+    add_heads_in_pairs("smaller_values", 51, 4, 120, 16);
+}
+
 static void add_far(const char *name, case_values values, int64_t batch, int64_t q_length,
                     int64_t kv_length, int64_t head_dim, bool causal)
 {
@@ -175,6 +213,9 @@ static void add_far_scores(void)
         add_far(kinds[i].name, kinds[i].values, 4, 120, 128, 64, false);
         add_far(kinds[i].name, kinds[i].values, 3, 64, 128, 64, false);
         add_far(kinds[i].name, kinds[i].values, 3, 64, 66, 64, true);
+        add_far(kinds[i].name, kinds[i].values, 3, 64, 256, 64, false);
+        add_far(kinds[i].name, kinds[i].values, 3, 120, 256, 64, false);
+        add_far(kinds[i].name, kinds[i].values, 3, 120, 130, 64, true);
     }
     add_far("low_logits", CASE_LOW, 67, 64, 128, 16, false);
     add_far("high_logits", CASE_HIGH, 67, 64, 66, 16, true);
@@ -292,6 +333,7 @@ static void make_list(void)
     add_rows_in_tiles();
     add_one_round();
     add_short_sequences();
+    add_one_tile();
     add_far_scores();
     add_shared_keys();
     add_large_dims();

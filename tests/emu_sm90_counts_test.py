@@ -49,42 +49,70 @@ def prefill(shape):
     return of_heads(expected, shape.heads)
 
 
+@dataclasses.dataclass
+class LatencyTiles:
+    """Which tiles latency.cu has for a problem that no two blocks share."""
+
+    block_rows: int = 64
+    keys: int = 64
+    box_keys: int = 64
+    only: bool = False   # a block has one tile of keys
+    fixed: bool = False  # weights are relative to a constant
+
+
+def latency_tiles(shape):
+    """Of 64 dims and more than 64 keys: one tile of 128 keys; one of 256 for 64 rows or, where blocks of
+    64 would be more than there are multiprocessors, for 128. Relative to a constant where rows see all of
+    it or, if no more than two blocks are on a multiprocessor, where they see different keys. Else tile
+    after tile: of 64 keys where more than two blocks are, of 256 where those leave no half of the last
+    one empty and no multiprocessor has two, else of 128. Boxes of 128 keys where all rows see them or
+    128 rows share them, but for tiles relative to a constant that fewer than three blocks have."""
+    blocks = shape.heads * up(shape.rows, 64)
+    alone, crowded = blocks <= MULTIPROCESSORS, blocks > 2 * MULTIPROCESSORS
+    if shape.dim > 64 or shape.keys <= 64:
+        return LatencyTiles(keys=64 if shape.keys <= 64 else 128,
+                            box_keys=64)
+    if shape.keys <= 128 and not (shape.causal and crowded):
+        fixed = shape.causal or shape.keys == 128
+        in_pairs = blocks > 3 * MULTIPROCESSORS and shape.heads % 2 == 0
+        return LatencyTiles(keys=128, box_keys=128 if crowded and not in_pairs else 64, only=True,
+                            fixed=fixed)
+    fits_tall = shape.heads * up(shape.rows, 128) <= MULTIPROCESSORS
+    if shape.keys <= 256 and (alone or (not crowded and fits_tall)):
+        fixed = shape.causal or shape.keys == 256
+        return LatencyTiles(block_rows=64 if alone else 128, keys=256,
+                            box_keys=64 if alone and fixed else 128, only=True, fixed=fixed)
+    if crowded:
+        return LatencyTiles()
+    large = not shape.causal and alone and up(shape.keys, 128) % 2 == 0
+    return LatencyTiles(keys=256 if large else 128, box_keys=64 if shape.causal else 128)
+
+
 def latency(shape):
-    """A warpgroup of 64 rows. Tiles of 128 keys; of 256 where those leave no half of the last one empty,
-    and no multiprocessor has two blocks; of 64 where it has more than two, unless one tile is all that
-    there is. They come in boxes of 64, or of 128 where all rows see them, but for one tile in blocks that
-    are no more than two on a multiprocessor. A correction of each of a row's four lanes in every tile, but
-    where there is one. Where a tile of 128 keys is the only one, and no other block or three others are on
-    the multiprocessor, nobody looks for the largest score, and rounded weights are summed by products
-    with eight columns of ones, but where rounding counts."""
+    """A warpgroup for 64 rows. A correction of each of a row's four lanes in every tile, but where there is
+    one. Where weights are relative to a constant, rounded ones are summed by products with eight columns
+    of ones, but where rounding counts; rows that see few keys then have 128 of them weighed."""
     rows, panels = 64, shape.dim // PANEL_DIMS
-    all_keys = shape.dim == 64 and not shape.causal and shape.keys > 64
-    blocks = shape.heads * up(shape.rows, rows)
-    crowded = shape.dim == 64 and blocks > 2 * MULTIPROCESSORS
-    one_tile = all_keys and shape.keys <= 128
-    alone = blocks <= MULTIPROCESSORS
-    fixed = shape.dim == 64 and 64 < shape.keys <= 128 and (alone or crowded) and (
-        shape.keys == 128 if all_keys else shape.causal and alone)
-    has_large_tiles = all_keys and up(shape.keys, 128) % 2 == 0 and blocks <= MULTIPROCESSORS
-    tile_keys = 64 if shape.keys <= 64 or crowded and not one_tile else 256 if has_large_tiles else 128
-    corrections = 0 if one_tile or fixed else 4
-    has_small_boxes = not all_keys or tile_keys == 64 or (one_tile and not crowded)
-    box_keys = 64 if has_small_boxes else 128
+    has = latency_tiles(shape)
     expected = Expected()
-    for first_row in range(0, shape.rows, rows):
-        tiles, few = expected.add_tiles(shape, rows, tile_keys, first_row)
-        expected.exp2 += tiles * rows * corrections
-        expected.mma += rows // 16 * tile_keys // 16 if fixed and not few else 0
-        block_rows = min(rows, shape.rows - first_row)
-        expected.bulk_copies += (1 + 2 * tiles * tile_keys // box_keys) * panels
-        expected.global_write_sectors += block_rows * shape.row_sectors() + up(block_rows, LSE_ROWS)
+    for block_row in range(0, shape.rows, has.block_rows):
+        for first_row in range(block_row, min(block_row + has.block_rows, shape.rows), rows):
+            few = shape.end_key(first_row) < FEW_KEYS
+            own_keys = min(has.keys, 128) if few else has.keys
+            tiles, few = expected.add_tiles(shape, rows, own_keys, first_row)
+            expected.exp2 += 0 if has.only else tiles * rows * 4
+            expected.mma += rows // 16 * own_keys // 16 if has.fixed and not few else 0
+            own_rows = min(rows, shape.rows - first_row)
+            expected.global_write_sectors += own_rows * shape.row_sectors() + up(own_rows, LSE_ROWS)
+        tiles = 1 if has.only else tiles
+        expected.bulk_copies += (has.block_rows // rows + 2 * tiles * has.keys // has.box_keys) * panels
     return of_heads(expected, shape.heads)
 
 
 SHAPES = [
     Shape(heads=2, rows=128, keys=128, dim=64),
     Shape(heads=1, rows=200, keys=328, dim=64),
-    Shape(heads=1, rows=128, keys=450, dim=64),
+    Shape(heads=1, rows=192, keys=450, dim=64),
     Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
     Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
     Shape(heads=1, rows=144, keys=64, dim=128),
@@ -98,6 +126,13 @@ CROWDS_AND_SINGLES = [
     Shape(heads=3, rows=64, keys=128, dim=64),
     Shape(heads=3, rows=64, keys=128, dim=64, causal=True),
     Shape(heads=1, rows=128, keys=128, dim=64, causal=True),
+    Shape(heads=6, rows=128, keys=128, dim=64),
+    Shape(heads=3, rows=64, keys=256, dim=64),
+    Shape(heads=3, rows=64, keys=200, dim=64),
+    Shape(heads=1, rows=120, keys=150, dim=64, causal=True),
+    Shape(heads=3, rows=120, keys=256, dim=64),
+    Shape(heads=3, rows=120, keys=200, dim=64),
+    Shape(heads=3, rows=120, keys=150, dim=64, causal=True),
 ]
 PREFILL_SHAPES = [
     Shape(heads=3, rows=512, keys=256, dim=64),

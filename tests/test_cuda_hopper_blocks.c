@@ -61,9 +61,16 @@ static void test_many_short_sequences_share_multiprocessors(void **state)
     (void)state;
     fc_attention p = mission();
     const fc_buffers b = somewhere();
-    p.batch = 8;
+    p.batch = 12;
+    p.q_heads = p.kv_heads = 5; /* no pairs */
     p.q_length = p.kv_length = 128;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_whole_f16", &p, b);
+    p.batch = 8;
+    p.q_heads = p.kv_heads = 8;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_whole_f16", &p, b);
+    p.batch = 12; /* 192 tiles of 64 rows: four on a multiprocessor */
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_heads_whole_f16", &p, b);
+    p.batch = 8;
     p.kv_length = 127;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_four_all_f16", &p, b);
     p.kv_length = 129;
@@ -100,9 +107,14 @@ static void test_two_blocks_share_a_multiprocessor(void **state)
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_all_f16", &p, b); /* 64 tiles */
     p.batch = 7;
     p.q_length = p.kv_length = 128;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_whole_f16", &p, b);
+    p.kv_length = 127;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_f16", &p, b);
     p.causal = 1;
+    assert_kernel_runs(NULL, "sm90_latency_d64_k128_one_causal_f16", &p, b);
+    p.scale = 0.15f; /* 0.125 unless said */
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
+    p.scale = 0.0f;
     p.kv_length = 768;
     assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.causal = 0;
@@ -138,8 +150,70 @@ static void test_tiles_of_128_keys_have_a_multiprocessor_each(void **state)
     p.scale = 0.15f;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
     p.scale = 0.0f;
-    p.kv_length = 129;
+    p.kv_length = 257;
     assert_kernel_runs("sm90_latency", "sm90_latency_d64_k128_two_causal_f16", &p, b);
+}
+
+/* 58 multiprocessors: 48 tiles of 64 rows, then 112, which are 56 of 128 rows, or of 120. */
+static void test_up_to_256_keys_are_one_tile(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, q_length;
+        const char *all, *whole, *causal;
+    } tiles[] = {{3, 128, "sm90_latency_d64_k256_one_all_f16",
+                  "sm90_latency_d64_k256_one_whole_f16", "sm90_latency_d64_k256_one_causal_f16"},
+                 {7, 120, "sm90_latency_d64_k256_tall_all_f16",
+                  "sm90_latency_d64_k256_tall_whole_f16", "sm90_latency_d64_k256_tall_causal_f16"}};
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    for (size_t i = 0; i < 2; i++) {
+        p.batch = tiles[i].batch;
+        p.q_length = tiles[i].q_length;
+        p.kv_length = 256;
+        assert_kernel_runs(NULL, tiles[i].whole, &p, b);
+        p.scale = 0.15f; /* 0.125 unless said */
+        assert_kernel_runs(NULL, tiles[i].all, &p, b);
+        p.causal = 1;
+        assert_kernel_runs(NULL, "sm90_latency_d64_k128_two_causal_f16", &p, b);
+        p.scale = 0.0f;
+        assert_kernel_runs(NULL, tiles[i].causal, &p, b);
+        p.kv_length = 129;
+        assert_kernel_runs(NULL, tiles[i].causal, &p, b);
+        p.causal = 0;
+        assert_kernel_runs(NULL, tiles[i].all, &p, b);
+    }
+}
+
+/* 58 multiprocessors: 32 tiles of 64 rows are more than half, 16 of 128 are not. */
+static void test_two_blocks_share_the_keys_of_128_rows(void **state)
+{
+    (void)state;
+    fc_context *context;
+    fc_attention p = mission();
+    const fc_buffers b = somewhere();
+    p.batch = 2;
+    p.q_length = 128;
+    open_hopper(&context, "sm90_latency");
+    assert_int_equal(fc_attend(context, &p, &b, NULL), FC_OK);
+    assert_string_equal(fake->last_kernel, "sm90_latency_d64_k256_tall_pair_f16");
+    assert_int_equal(fake->last_launch.gridDimX, 2);
+    assert_int_equal(fake->last_launch.gridDimY, 8);
+    assert_int_equal(fake->last_launch.numAttrs, 1);
+    p.kv_length = 511;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k256_tall_pair_causal_f16");
+    p.kv_length = 385;
+    p.causal = 1;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k256_tall_pair_causal_f16");
+    p.kv_length = 384;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    p.kv_length = 513;
+    assert_launches(context, &p, &b, "sm90_latency_d64_k128_two_causal_f16");
+    p.causal = 0;
+    p.kv_length = 512;
+    p.batch_invariant = 1; /* tiles of 64 rows, however many */
+    assert_launches(context, &p, &b, "sm90_latency_d64_k256_pair_f16");
+    fc_context_destroy(context);
 }
 
 /* 58 multiprocessors: 96 tiles of 128 rows are more than one and a half rounds, 72 are not. */
@@ -209,6 +283,8 @@ int main(void)
         TEST(test_many_short_sequences_share_multiprocessors),
         TEST(test_two_blocks_share_a_multiprocessor),
         TEST(test_tiles_of_128_keys_have_a_multiprocessor_each),
+        TEST(test_up_to_256_keys_are_one_tile),
+        TEST(test_two_blocks_share_the_keys_of_128_rows),
         TEST(test_more_causal_keys_share_multiprocessors_than_fill_a_round),
         TEST(test_few_keys_are_left_to_sm80),
         TEST(test_few_keys_of_a_window_or_length_are_left_to_sm80),

@@ -110,10 +110,10 @@ static void describe_target(FILE *table, const char *name, const char *target)
     int kernels = 0;
     for (; jit_report_next(&rest, &r); kernels++) {
         const kernel_shape s = read_shape(cubin_path, r.kernel);
-        fprintf(table, "    {\"%s\", %d, %d, %d, %d, %d, {%d, %d, %d, %d, %d}},\n", r.kernel,
+        fprintf(table, "    {\"%s\", %d, %d, %d, %d, %d, {%d, %d, %d, %d, %d, %d}},\n", r.kernel,
                 atoi(target + strlen("sm_")), r.registers, r.stack_bytes,
                 r.spill_store_bytes + r.spill_load_bytes, r.static_shared_bytes, s.query_tile,
-                s.kv_tile, s.threads, s.shared_bytes, s.grid);
+                s.kv_tile, s.threads, s.shared_bytes, s.grid, s.heads);
     }
     if (!kernels)
         give_up("holds no report of a kernel", log_path);

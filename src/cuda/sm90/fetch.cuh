@@ -8,71 +8,120 @@
 #include "sm90/panel.cuh"
 #include "sm90/sm90_args.h"
 
+/* Of one of the block's heads. */
 typedef struct __align__(1024) shared_tiles
 {
-    element q[QUERY_TILE * HEAD_DIM];
+    element q[CONSUMERS][GROUP_ROWS * HEAD_DIM];
     element k[STAGES][PIECES][PIECE * HEAD_DIM];
     element v[STAGES][PIECES][PIECE * VALUE_DIM];
     exchange other;
-    mbarrier q_full;
+    mbarrier q_full[CONSUMERS];
     mbarrier k_full[STAGES][PIECES];
     mbarrier v_full[STAGES]; /* all pieces: to look at an mbarrier, the exponentials have to be over */
     mbarrier empty[STAGES];
 }
 shared_tiles;
 
-/* The block's rows and its tiles of keys. */
+/* Of a computing warp: which of its head's warpgroups it belongs to, and which of the block's heads. By
+ * all lanes of a warp. */
+static __device__ __forceinline__ int group_id(void)
+{
+    return CONSUMERS > 1 ? same_in_warp(warp_id() / 4 % CONSUMERS) : 0;
+}
+
+/* Of its four. */
+static __device__ __forceinline__ int warp_in_group(void)
+{
+    return CONSUMERS * HEADS > 1 ? warp_id() % 4 : warp_id();
+}
+
+static __device__ __forceinline__ int head_in_block(void)
+{
+    return HEADS > 1 ? same_in_warp(warp_id() / (HEAD_THREADS / WARP_LANES)) : 0;
+}
+
+/* The rows of a block and of one of its warpgroups, and their tiles of keys. */
 typedef struct block_work {
     sequence_share share;
-    key_limits limits;
-    int block_row;
+    key_limits limits; /* of the warpgroup's rows */
+    int block_row, group_row;
     int first_tile;
-    int tiles;
+    int tiles;       /* that rows of the warpgroup see */
+    int block_tiles; /* that rows of the block see */
     int pair; /* 1: two blocks share the keys */
     int rank;
 } block_work;
 
+static __device__ __forceinline__ key_limits find_limits(const attention_args *args,
+                                                         const sequence_share *share, int first_row,
+                                                         int rows)
+{
+    key_limits limits;
+    if (ALL_KEYS) {
+        limits.first = limits.all_first = 0;
+        limits.end = limits.all_end = args->kv_length;
+    } else
+        limits = limits_of_rows(args, share, first_row, rows);
+    if (FIRST_KEYS)
+        limits.first = limits.all_first = 0;
+    return limits;
+}
+
+/* How many tiles rows from first_row on see. */
+static __device__ __forceinline__ int count_tiles(const block_work *w, const key_limits *limits,
+                                                  int first_row)
+{
+    return first_row < w->share.rows
+               ? max(0, (limits->end + KV_TILE - 1) / KV_TILE - limits->first / KV_TILE)
+               : 0;
+}
+
 /* Half of the keys that the rows of a pair's tile see goes to each block. */
-static __device__ __forceinline__ block_work find_work(const attention_args *args)
+static __device__ __forceinline__ block_work find_work(const attention_args *args, int head)
 {
     block_work w;
     w.pair = PAIR;
     w.rank = w.pair ? (int)(blockIdx.x % 2) : 0;
     w.block_row = ((int)blockIdx.x >> w.pair) * QUERY_TILE;
-    w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y);
-    if (ALL_KEYS) {
-        w.limits.first = w.limits.all_first = 0;
-        w.limits.end = w.limits.all_end = args->kv_length;
-    } else
-        w.limits = limits_of_rows(args, &w.share, w.block_row, QUERY_TILE);
-    if (FIRST_KEYS)
-        w.limits.first = w.limits.all_first = 0;
-    const int first = w.limits.first / KV_TILE;
-    const int all = w.block_row < w.share.rows
-                        ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
-                        : 0;
+    w.group_row = w.block_row + group_id() * GROUP_ROWS;
+    w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y * HEADS + head);
+    w.limits = find_limits(args, &w.share, w.group_row, GROUP_ROWS);
+    const int all = count_tiles(&w, &w.limits, w.group_row);
     const int part = ONE_TILE ? 1 : (all + w.pair) >> w.pair;
-    w.first_tile = first + w.rank * part;
-    w.tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - w.rank * part);
+    w.first_tile = w.limits.first / KV_TILE + w.rank * part;
+    w.tiles = w.block_tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - w.rank * part);
+    if (CONSUMERS > 1 && !ALL_KEYS) {
+        const key_limits limits = find_limits(args, &w.share, w.block_row, QUERY_TILE);
+        w.block_tiles = min(1, count_tiles(&w, &limits, w.block_row) - w.rank);
+    }
     return w;
+}
+
+static __device__ __forceinline__ void make_query_and_key_barriers(shared_tiles *shared)
+{
+    for (int group = 0; group < CONSUMERS; group++)
+        mbarrier_init(&shared->q_full[group], 1);
+    for (int i = 0; i < STAGES * PIECES; i++)
+        mbarrier_init(&shared->k_full[0][i], 1);
 }
 
 /* Those that the first loads need; then, while these are under way, the others. */
 static __device__ __forceinline__ void make_first_barriers(shared_tiles *shared)
 {
-    mbarrier_init(&shared->q_full, 1);
-    for (int i = 0; i < STAGES * PIECES; i++)
-        mbarrier_init(&shared->k_full[0][i], 1);
+    make_query_and_key_barriers(shared);
     fence_mbarriers();
 }
 
 static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared, int pair)
 {
-    for (int stage = 0; stage < STAGES; stage++) {
-        mbarrier_init(&shared->v_full[stage], 1);
-        if (!ONE_TILE)
-            mbarrier_init(&shared->empty[stage], CONSUMER_THREADS / WARP_LANES);
-    }
+    for (int head = 1; head < HEADS; head++)
+        make_query_and_key_barriers(shared + head);
+    for (int head = 0; head < HEADS; head++)
+        for (int stage = 0; stage < STAGES; stage++) {
+            mbarrier_init(&shared[head].v_full[stage], 1);
+            if (!ONE_TILE)
+                mbarrier_init(&shared[head].empty[stage], CONSUMER_THREADS / WARP_LANES);
+        }
     if (pair)
         make_exchange_barriers(&shared->other);
     fence_mbarriers();
@@ -89,11 +138,13 @@ static __device__ __forceinline__ void fetch_piece(element *tile, const tensor_m
 }
 
 static __device__ __forceinline__ void fetch_queries(const sm90_args *args, shared_tiles *shared,
-                                                     const block_work *w)
+                                                     const block_work *w, int group)
 {
-    mbarrier_arrive_expect(&shared->q_full, (int)sizeof shared->q);
-    load_panels(shared->q, &args->q, QUERY_TILE, HEAD_DIM, w->share.q_first + w->block_row,
-                w->share.head, map_batch(&w->share, args->attention.cu_q), &shared->q_full);
+    mbarrier *full = &shared->q_full[group];
+    mbarrier_arrive_expect(full, (int)sizeof shared->q[0]);
+    load_panels(shared->q[group], &args->q, GROUP_ROWS, HEAD_DIM,
+                w->share.q_first + w->block_row + group * GROUP_ROWS, w->share.head,
+                map_batch(&w->share, args->attention.cu_q), full);
 }
 
 static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_tiles *shared,
@@ -123,17 +174,30 @@ static __device__ __forceinline__ void fetch_values(const sm90_args *args, share
 static __device__ __forceinline__ void fetch_first(const sm90_args *args, shared_tiles *shared,
                                                    const block_work *w)
 {
-    if (w->tiles <= 0)
+    if (w->block_tiles <= 0)
         return;
-    fetch_queries(args, shared, w);
+    fetch_queries(args, shared, w, 0);
     fetch_keys(args, shared, w, 0);
+#pragma unroll
+    for (int group = 1; group < CONSUMERS; group++)
+        fetch_queries(args, shared, w, group);
+}
+
+static __device__ __forceinline__ void fetch_other_heads(const sm90_args *args,
+                                                         shared_tiles *shared)
+{
+#pragma unroll
+    for (int head = 1; head < HEADS; head++) {
+        const block_work w = find_work(&args->attention, head);
+        fetch_first(args, shared + head, &w);
+    }
 }
 
 static __device__ __forceinline__ void fetch_rest(const sm90_args *args, shared_tiles *shared,
                                                   const block_work *w)
 {
 #pragma unroll 1
-    for (int i = 0; i < w->tiles; i++) {
+    for (int i = 0; i < w->block_tiles; i++) {
         if (i > 0) {
             mbarrier_wait(&shared->empty[i % STAGES], i / STAGES % 2 ^ 1);
             fetch_keys(args, shared, w, i);

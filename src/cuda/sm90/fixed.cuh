@@ -82,9 +82,10 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
     score_sums scores;
     group_weights weights[GROUPS], rest[GROUPS];
     rounded_sums rounded = {};
+    const int pieces = min(PIECES, (keys + PIECE - 1) / PIECE);
     int started = 0; /* products of values */
 #pragma unroll
-    for (int piece = 0; piece < PIECES; piece++)
+    for (int piece = 0; piece < pieces; piece++)
         start_scores(scores, &tile->ends, shared, 0, 0, piece);
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
@@ -92,7 +93,7 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
         if (first_key >= keys)
             continue; /* nobody sees them */
         if (group % PIECE_GROUPS == 0)
-            wait_for_products(PIECES - 1 - piece + started);
+            wait_for_products(pieces - 1 - piece + started);
         exponentiate(scores, softmax, base, scale_log2, first_key / 2,
                      (first_key + GROUP_KEYS) / 2);
         round_group(weights[group], rest[group], scores, group, count_rest);
@@ -115,6 +116,9 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
             }
         }
     }
+#pragma unroll
+    for (int piece = pieces; piece < PIECES; piece++)
+        mbarrier_wait(&shared->k_full[0][piece], 0); /* the block may not end before they are there */
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         softmax->sum[r] = quad_sum(softmax->sum[r]);
@@ -161,7 +165,7 @@ static __device__ __forceinline__ void add_fixed_tile(const attention_args *args
 static __device__ __forceinline__ void score_keys(score_sums scores, shared_tiles *shared,
                                                   int first_key, const int end[LANE_ROWS])
 {
-    element *q = shared->q + warp_id() * WARP_ROWS * HEAD_DIM;
+    element *q = shared->q[group_id()] + warp_in_group() * WARP_ROWS * HEAD_DIM;
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++) {
         unsigned query[ROW_GROUPS][4];

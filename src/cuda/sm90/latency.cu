@@ -1,11 +1,12 @@
-/* latency.cu: attention over few query rows, for Hopper: one warpgroup a block, everything it needs
- * fetched at once.
+/* latency.cu: attention over few query rows, for Hopper: a warpgroup for 64 of them, everything it
+ * needs fetched at once.
  *
- * A block owns 64 query rows. The blocks of a cluster share its keys: each takes its part, KV_TILE
- * keys at a time, then they exchange what they have summed, each finishing half of the value dims.
- * docs/kernels/sm90.md.
+ * A block owns 64 query rows, in some variants 128, or 64 of two heads. The blocks of a cluster share
+ * its keys: each takes its part, KV_TILE keys at a time, then they exchange what they have summed,
+ * each finishing half of the value dims. docs/kernels/sm90.md.
  *
- * grid.x = query tile × blocks of a cluster (1 or 2), grid.y = query head, grid.z = batch. */
+ * grid.x = query tile × blocks of a cluster (1 or 2), grid.y = query heads of a block,
+ * grid.z = batch. */
 #include "kernel_shape.h"
 #include "ptx_common.cuh"
 
@@ -32,6 +33,17 @@
 #endif
 #ifndef FEATURES
 #define FEATURES 0
+#endif
+
+/* Warpgroups, of 64 rows each, that share a head's keys. */
+#ifndef CONSUMERS
+#define CONSUMERS 1
+#endif
+
+/* Heads of a block, each with warpgroups and shared memory of its own: those of a later one ask for
+ * their keys later, and compute while others still wait. */
+#ifndef HEADS
+#define HEADS 1
 #endif
 
 /* Keys whose exponentials are computed before their values are multiplied. */
@@ -84,8 +96,10 @@
 
 #define HEADS_SHARE_TILES 0
 #define LENGTHS_IN_MEMORY (!DENSE)
-#define CONSUMER_THREADS 128
-#define QUERY_TILE 64
+#define GROUP_ROWS 64 /* of a warpgroup, and of a box of queries */
+#define HEAD_THREADS (CONSUMERS * 128)
+#define CONSUMER_THREADS (HEADS * HEAD_THREADS)
+#define QUERY_TILE (CONSUMERS * GROUP_ROWS)
 #define THREADS (CONSUMER_THREADS + (FETCH_WARP ? WARP_LANES : 0))
 #define SCORE_TILES (KV_TILE / 8)
 #define PIECES (KV_TILE / PIECE)
@@ -108,11 +122,14 @@
 static_assert(KV_TILE % PIECE == 0 && PIECE % GROUP_KEYS == 0 && GROUP_KEYS % 16 == 0,
               "whole pieces, of whole groups of keys");
 static_assert(!FEATURES || CLEARS, "features come with pages");
-static_assert(FETCH_WARP || (ONE_TILE && ALL_KEYS), "a warp that computes fetches one tile at most");
+static_assert(FETCH_WARP || (ONE_TILE && DENSE), "a warp that computes fetches one tile at most");
+static_assert(CONSUMER_THREADS == 128 || !FETCH_WARP, "another warp would take a third of the registers");
+static_assert(HEADS == 1 || (!PAIR && CONSUMERS == 1), "heads of a block share nothing");
 static_assert(!FIXED_BASE || (ONE_TILE && DENSE && !PAIR), "one tile, and no other block's sums");
 
 /* The keys that it takes at a time from its tensor maps are a piece. */
-KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, (int)sizeof(shared_tiles)};
+KERNEL_SHAPE_OF(KERNEL_NAME) = {QUERY_TILE, PIECE, THREADS, HEADS * (int)sizeof(shared_tiles),
+                                GRID_TILES, HEADS};
 
 /* 2. The end. */
 
@@ -260,7 +277,7 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
 {
     const attention_args *args = &all->attention;
     __syncwarp(); /* the compiler knows then that lanes are together, and what they share is kept once */
-    const int warp_row = w->block_row + warp_id() * WARP_ROWS;
+    const int warp_row = w->group_row + warp_in_group() * WARP_ROWS;
     const int count_rest = !ALL_KEYS && see_few_keys(args, &w->limits);
     /* A product, for which the compiler takes a register: with attention.scale_log2, an operand out of
      * the constant cache, exponentials took a twentieth of a microsecond longer. */
@@ -273,10 +290,10 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
     forget(&softmax);
     if (w->pair)
         cluster_wait(); /* until the other block's mbarriers are there too: here it costs nothing */
-    if (w->tiles > 0)
-        mbarrier_wait(&shared->q_full, 0);
-    if (!FETCH_WARP && thread_id() == 0)
-        fetch_rest(all, shared, w); /* now: before, the keys of other blocks would wait for it */
+    if (w->block_tiles > 0)
+        mbarrier_wait(&shared->q_full[group_id()], 0);
+    if (!FETCH_WARP && (HEADS > 1 ? thread_id() % HEAD_THREADS : thread_id()) == 0)
+        fetch_rest(all, shared, w); /* now: before, keys would wait for it */
 #if FIXED_BASE
     fixed_tile tile;
     add_fixed_tile(args, w, shared, warp_row, scale_log2, out, &softmax, &tile, count_rest);
@@ -315,11 +332,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 {
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int fetches = warp_id() == (FETCH_WARP ? CONSUMER_THREADS / WARP_LANES : 0);
+    const int head = head_in_block();
     if (fetches && lane_id() == 0)
         make_first_barriers(shared);
     if (reads_lengths(&args.attention))
         wait_for_previous_kernel();
-    const block_work w = find_work(&args.attention);
+    const block_work w = find_work(&args.attention, head);
     if (fetches && lane_id() == 0) {
         wait_for_previous_kernel(); /* the others at the barrier, for this thread */
         fetch_first(&args, shared, &w);
@@ -328,8 +346,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     __syncthreads();
     if (w.pair)
         cluster_arrive_relaxed();
+    if (HEADS > 1 && thread_id() == 0)
+        fetch_other_heads(&args, shared);
     if (!FETCH_WARP || !fetches)
-        consume(&args, &w, shared);
+        consume(&args, &w, shared + head);
     else if (lane_id() == 0)
         fetch_rest(&args, shared, &w);
 }

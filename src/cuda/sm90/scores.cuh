@@ -42,7 +42,7 @@ static __device__ __forceinline__ void start_scores(score_sums scores, const til
                                                     shared_tiles *shared, int stage, int parity,
                                                     int piece)
 {
-    const unsigned long long left = along_descriptor(shared->q);
+    const unsigned long long left = along_descriptor(shared->q[group_id()]);
     const unsigned long long right = along_descriptor(shared->k[stage][piece]);
     const int cut = HIDES_FIRST && is_cut(ends, piece);
     if (cut)
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void start_scores(score_sums scores, const til
 #pragma unroll
     for (int step = 0; step < QUERY_STEPS; step++)
         WGMMA_SCORES(PIECE)
-    (&scores[0][piece * PIECE_TILES][0], left + along_step(step, QUERY_TILE),
+    (&scores[0][piece * PIECE_TILES][0], left + along_step(step, GROUP_ROWS),
      right + along_step(step, PIECE), cut || step > 0);
     wgmma_commit();
 }
@@ -109,8 +109,8 @@ static __device__ __forceinline__ void start_values(out_sums out, group_weights 
     wgmma_commit();
 }
 
-/* Rows that see few keys see these at most: the last of a tile's rows sees QUERY_TILE - 1 more than
- * the first. */
+/* Rows that see few keys see these at most: the last of a warpgroup's rows sees GROUP_ROWS - 1 more
+ * than the first. */
 #define KEYS_OF_FEW (FIRST_KEYS ? min(KV_TILE, 2 * FEW_KEYS) : KV_TILE)
 
 #endif

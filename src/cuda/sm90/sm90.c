@@ -21,6 +21,7 @@ enum {
     MOST_DOUBLED_KEYS = 768, /* with more prefill.cu is done earlier */
     WHOLE_KEYS = 128,        /* whole tiles of prefill.cu where all rows see them */
     FEW_KEYS = 64,           /* features.cuh */
+    TALL_KEYS = 256,         /* most of a tile */
 };
 
 typedef struct sm90_plan {
@@ -215,12 +216,30 @@ static bool prefill_suits(const fc_kernel *self, const fc_context *context, cons
            (p->batch_invariant || 2 * prefill_tiles(p) >= context->cuda->multiprocessors);
 }
 
+/* Whether a tile has a block, and all blocks run at once. */
+static bool fits_at_once(const fc_context *context, int64_t tiles)
+{
+    return tiles <= context->cuda->multiprocessors;
+}
+
+/* Whether two blocks share the keys of tiles of 128 rows, because tiles of 64 would be too many for
+ * that: each has one tile of 256 keys then, not two. With up to 384 keys a loop of smaller ones is
+ * done earlier. */
+static bool pairs_tall(const fc_context *context, const fc_attention *p)
+{
+    return !p->batch_invariant && latency_dim(p) == 64 && sees_from_first(p) &&
+           p->kv_length > TALL_KEYS * 3 / 2 && p->kv_length <= TALL_KEYS * 2 &&
+           !fits_at_once(context, 2 * latency_tiles(p)) &&
+           fits_at_once(context, 2 * prefill_tiles(p));
+}
+
 /* Two blocks share the keys of a tile where that fills the GPU better; where a row's bits may not
  * depend on how busy it is, always. */
 static bool splits_keys(const fc_context *context, const fc_attention *p)
 {
     return p->kv_length > GROUP_ROWS &&
-           (p->batch_invariant || 2 * latency_tiles(p) <= context->cuda->multiprocessors);
+           (p->batch_invariant || fits_at_once(context, 2 * latency_tiles(p)) ||
+            pairs_tall(context, p));
 }
 
 /* Up to 512 keys of 64 dims that two blocks share: a tile for each. */
@@ -237,8 +256,10 @@ static bool leaves_room(const fc_attention *p)
     return sees_all(p) && p->kv_length > 256 && p->kv_length < 512;
 }
 
-static const char *pair_variant(const fc_attention *p)
+static const char *pair_variant(const fc_context *context, const fc_attention *p)
 {
+    if (pairs_tall(context, p))
+        return sees_all(p) && !leaves_room(p) ? "k256_tall_pair" : "k256_tall_pair_causal";
     if (sees_all(p) && !leaves_room(p))
         return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
     return p->kv_length <= 128   ? "k64_pair_causal"
@@ -259,24 +280,43 @@ static bool sees_whole_tile(const fc_attention *p, int keys)
     return sees_all(p) && p->kv_length == keys && spreads_little(p);
 }
 
+/* One tile of 129 to 256 keys, 64 dims: of 128 rows a block where those of 64 are more than there
+ * are multiprocessors. NULL where there is none. */
+static const char *one_tile_variant(const fc_context *context, const fc_attention *p)
+{
+    const bool alone = !doubles(context, p);
+    if (p->kv_length > TALL_KEYS || (!alone && !fits_at_once(context, prefill_tiles(p))))
+        return NULL;
+    if (sees_all(p) && !sees_whole_tile(p, TALL_KEYS))
+        return alone ? "k256_one_all" : "k256_tall_all";
+    if (sees_all(p))
+        return alone ? "k256_one_whole" : "k256_tall_whole";
+    if (spreads_little(p))
+        return alone ? "k256_one_causal" : "k256_tall_causal";
+    return NULL;
+}
+
 /* Tiles of keys that no two blocks share, 64 dims. Blocks that are alone on a multiprocessor take
  * 256 keys at a time. */
 static const char *unshared_variant(const fc_context *context, const fc_attention *p)
 {
     const bool alone = !doubles(context, p);
-    if (sees_first(p))
-        return alone && p->kv_length <= 128 && spreads_little(p) ? "k128_one_causal"
-                                                                 : "k128_two_causal";
-    if (p->kv_length <= 128)
-        return alone && sees_whole_tile(p, 128) ? "k128_one_whole" : "k128_one";
+    if (p->kv_length <= 128 && sees_first(p) && spreads_little(p))
+        return "k128_one_causal";
+    if (p->kv_length <= 128 && sees_all(p))
+        return sees_whole_tile(p, 128) ? "k128_one_whole" : "k128_one";
+    const char *one = p->kv_length > 128 ? one_tile_variant(context, p) : NULL;
+    if (one || sees_first(p))
+        return one ? one : "k128_two_causal";
     return !alone || waste_half(p, 256) ? "k128_two_all" : "k256_all";
 }
 
-/* Blocks of which four share a multiprocessor. */
-static const char *crowd_variant(const fc_attention *p)
+/* Blocks of which four share a multiprocessor, or two of two heads. */
+static const char *crowd_variant(const fc_context *context, const fc_attention *p)
 {
+    const bool fills = latency_tiles(p) > (CROWD - 1) * (int64_t)context->cuda->multiprocessors;
     if (sees_whole_tile(p, 128))
-        return "k128_four_whole";
+        return fills && p->q_heads % 2 == 0 ? "k128_heads_whole" : "k128_four_whole";
     if (sees_all(p))
         return p->kv_length <= 128 ? "k128_four_all" : "k64_four_all";
     return sees_first(p) ? "k64_four_causal" : "k64_four";
@@ -286,10 +326,10 @@ static const char *crowd_variant(const fc_attention *p)
 static const char *latency_variant(const fc_context *context, const fc_attention *p)
 {
     if (crowds(context, p) && (!doubles(context, p) || waste_half(p, 128)))
-        return crowd_variant(p);
+        return crowd_variant(context, p);
     const bool splits = splits_keys(context, p);
     if (shares_tiles(p, splits))
-        return pair_variant(p);
+        return pair_variant(context, p);
     const int64_t keys = splits ? fc_divide_up(p->kv_length, 2) : p->kv_length;
     if (!is_plain(p))
         return keys <= 64 && latency_dim(p) == 64 ? "k64_full" : "k128_full";
@@ -437,8 +477,8 @@ static void lay_out_latency(const fc_plan *plan, sm90_plan *s)
 {
     const fc_attention *p = &plan->problem;
     s->cluster = splits_keys(plan->context, p) ? 2 : 1;
-    s->grid[0] = fc_divide_up(p->q_length, GROUP_ROWS) * s->cluster;
-    s->grid[1] = p->q_heads;
+    s->grid[0] = fc_divide_up(p->q_length, s->function->shape.query_tile) * s->cluster;
+    s->grid[1] = p->q_heads / s->function->shape.heads;
     s->grid[2] = p->batch;
     /* A pair's variants for causal rows look for that limit alone: behind the last key. */
     if (shares_tiles(p, s->cluster == 2) && leaves_room(p))
