@@ -31,7 +31,10 @@ void emu_mbarrier_complete(emu_machine *machine, emu_mbarrier *barrier, int64_t 
 
 /* Completes one bulk copy to shared memory; false when none is under way. */
 bool emu_bulk_complete_one(emu_machine *machine);
-/* The end of a cluster: stores reach memory, what nobody waited for is dropped. */
+/* By the last thread of a block: ends the launch when something still comes to the block's shared
+ * memory, which is another block's then. */
+void emu_bulk_check_block_end(emu_fiber *self);
+/* The end of a cluster: stores reach memory, what is left of a launch that failed is dropped. */
 void emu_bulk_end(emu_machine *machine);
 void emu_products_end(emu_warp *warp);
 

@@ -245,6 +245,21 @@ void emu_bulk_wait(int pending, int read_only)
     emu_knowledge_learn(&self->machine->vectors, &self->knowledge, emu_store_engine(warp), clock);
 }
 
+void emu_bulk_check_block_end(emu_fiber *self)
+{
+    emu_machine *machine = self->machine;
+    for (const emu_bulk *copy = machine->bulk; copy; copy = copy->next) {
+        if (!copy->loads || copy->block != self->block)
+            continue;
+        char by[96];
+        emu_describe_thread(copy->by, by);
+        emu_fail(machine,
+                 "unfinished copy: block %u ends before what %s started (\001%c) has come to its "
+                 "shared memory",
+                 self->block->rank, by, emu_place_mark(emu_add_place(machine, copy->pc)));
+    }
+}
+
 void emu_bulk_end(emu_machine *machine)
 {
     while (machine->bulk) {

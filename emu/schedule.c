@@ -135,6 +135,8 @@ void emu_make_ready(emu_fiber *fiber)
 void emu_end_fiber(emu_fiber *self)
 {
     emu_machine *machine = self->machine;
+    if (self->block->threads_left == 1)
+        emu_bulk_check_block_end(self);
     self->wait = EMU_LEFT;
     self->warp->ready &= ~(1u << self->lane);
     self->warp->left |= 1u << self->lane;

@@ -169,6 +169,13 @@ static void add_one_tile(void)
     }
     add_rows("bf16", 3, 128, 256, 64);
     add_rows("bf16", 1, 128, 512, 64);
+    case_draft part = draft_make("rows", 1, 1, 128, 400, 64);
+    part.c.problem.has_window = 1;
+    part.c.problem.window_left = -1;
+    part.c.problem.window_right = 150;
+    part.c.problem.diagonal = FC_TOP_LEFT;
+    draft_name(&part, "window_right-b1-q128-kv400");
+    case_add(&part);
     add_rows("smaller_values", 70, 60, 256, 16);
     add_rows("causal", 70, 60, 200, 16);
     add_rows("smaller_values", 100, 70, 256, 16);

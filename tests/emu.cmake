@@ -9,7 +9,7 @@ foreach(how copy_not_waited_for too_many_bytes_expected wrong_stride wrong_swizz
         left_too_early overwritten_during_store no_wgmma_fence sums_written_after_fence
         left_written_after_fence left_written_during_product previous_not_waited_for
         barrier_before_wait relay_does_not_wait registers_swapped short_step
-        overwritten_after_product)
+        overwritten_after_product copy_left_behind)
     string(TOUPPER ${how} macro)
     fc_emu_kernel(emu_test_objects ${how} ${CMAKE_CURRENT_SOURCE_DIR}/emu_kernels/hopper.cu
         BROKEN=${macro})

@@ -369,6 +369,7 @@ static const broken_kernel broken_kernels[] = {
     {"overwritten_during_store", &box, "unfinished read", "hopper.cu:"},
     {"phase_not_flipped", &pipeline, "unfinished copy", "hopper.cu:"},
     {"stage_not_free", &pipeline, "arrives once more than a phase takes", "hopper.cu:"},
+    {"copy_left_behind", &scores, "unfinished copy: block 0 ends", "hopper.cu:"},
     {"no_cluster_barrier", &cluster_sum, "race", "hopper.cu:"},
     {"left_too_early", &cluster_sum, "block has left", "hopper.cu:"},
     {"barrier_count_differs", &basic, "barrier mismatch", "basic.cu:"},

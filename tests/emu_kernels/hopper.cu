@@ -33,6 +33,7 @@
 #define SHORT_STEP 19
 #define RELAY_DOES_NOT_WAIT 20
 #define OVERWRITTEN_AFTER_PRODUCT 21
+#define COPY_LEFT_BEHIND 22
 #ifndef BROKEN
 #define BROKEN NOTHING
 #endif
@@ -109,6 +110,13 @@ extern "C" __global__ void __launch_bounds__(128) KERNEL(_scores)(
     let_next_kernel_start();
     multiply_scores(sums, shared);
     store_sums(args.output, sums);
+#if BROKEN == COPY_LEFT_BEHIND
+    __syncthreads();
+    if (thread_id() == 0) {
+        mbarrier_arrive_expect(&shared->arrived, TILE_BYTES);
+        tensor_load(shared->left, &args.left, 0, 0, 0, 0, &shared->arrived);
+    }
+#endif
 }
 
 /* 2. left · right: the left operand in registers, the right one put in shared memory by hand. */
@@ -266,10 +274,6 @@ extern "C" __global__ void __launch_bounds__(32) KERNEL(_cluster)(
     if (cluster_rank() == 0 && lane_id() == 0)
         tensor_load_multicast(shared->box, &args.left, 0, 0, 0, 0, &shared->box_arrived, 3);
     exchange(shared);
-#if BROKEN == LEFT_TOO_EARLY
-    if (cluster_rank() == 0)
-        return;
-#endif
 #if BROKEN != NO_CLUSTER_BARRIER && BROKEN != LEFT_TOO_EARLY
     cluster_arrive();
     cluster_wait();
@@ -277,6 +281,8 @@ extern "C" __global__ void __launch_bounds__(32) KERNEL(_cluster)(
     mbarrier_wait(&shared->box_arrived, 0);
     mbarrier_wait(&shared->words_arrived, 0);
 #if BROKEN == LEFT_TOO_EARLY
+    if (cluster_rank() == 0)
+        return;
     output[lane_id()] = (float)load_cluster(cluster_address(&shared->stored[lane_id()], 0));
 #else
     output[lane_id()] = (float)shared->stored[lane_id()];
