@@ -22,6 +22,8 @@ enum {
     WHOLE_KEYS = 128,        /* whole tiles of prefill.cu where all rows see them */
     FEW_KEYS = 64,           /* features.cuh */
     TALL_KEYS = 256,         /* most of a tile */
+    MOST_PAIR_KEYS = 512,    /* that two blocks have a tile each for */
+    DOUBLED_TILE_KEYS = 384, /* with more one tile of 256 is done before several of 128 */
 };
 
 typedef struct sm90_plan {
@@ -228,7 +230,7 @@ static bool fits_at_once(const fc_context *context, int64_t tiles)
 static bool pairs_tall(const fc_context *context, const fc_attention *p)
 {
     return !p->batch_invariant && latency_dim(p) == 64 && sees_from_first(p) &&
-           p->kv_length > TALL_KEYS * 3 / 2 && p->kv_length <= TALL_KEYS * 2 &&
+           p->kv_length > DOUBLED_TILE_KEYS && p->kv_length <= MOST_PAIR_KEYS &&
            !fits_at_once(context, 2 * latency_tiles(p)) &&
            fits_at_once(context, 2 * prefill_tiles(p));
 }
@@ -245,7 +247,7 @@ static bool splits_keys(const fc_context *context, const fc_attention *p)
 /* Up to 512 keys of 64 dims that two blocks share: a tile for each. */
 static bool shares_tiles(const fc_attention *p, bool splits)
 {
-    return splits && latency_dim(p) == 64 && p->kv_length <= 512 && sees_from_first(p);
+    return splits && latency_dim(p) == 64 && p->kv_length <= MOST_PAIR_KEYS && sees_from_first(p);
 }
 
 /* Whether rows see all keys and the last ones leave room in tiles of 256. The variant for causal
@@ -253,7 +255,7 @@ static bool shares_tiles(const fc_attention *p, bool splits)
  * largest score a second time. */
 static bool leaves_room(const fc_attention *p)
 {
-    return sees_all(p) && p->kv_length > 256 && p->kv_length < 512;
+    return sees_all(p) && p->kv_length > TALL_KEYS && p->kv_length < MOST_PAIR_KEYS;
 }
 
 static const char *pair_variant(const fc_context *context, const fc_attention *p)
