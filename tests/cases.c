@@ -180,13 +180,13 @@ static void add_one_tile(void)
     add_rows("causal", 70, 60, 200, 16);
     add_rows("smaller_values", 100, 70, 256, 16);
     add_rows("bf16", 100, 70, 200, 16);
-    add_rows("causal", 100, 120, 150, 16);
-    add_rows("smaller_values", 40, 120, 512, 16);
-    add_rows("causal", 40, 120, 400, 16);
+    add_rows("causal", 100, 70, 150, 16);
+    add_rows("smaller_values", 40, 70, 512, 16);
+    add_rows("causal", 40, 70, 400, 16);
     add_heads_in_pairs("smaller_values", 3, 2, 120, 64);
     add_heads_in_pairs("bf16", 3, 4, 64, 64);
     add_heads_in_pairs("gqa3", 1, 2, 70, 64);
-    add_heads_in_pairs("smaller_values", 51, 4, 120, 16);
+    add_heads_in_pairs("smaller_values", 51, 4, 70, 16);
 }
 
 static void add_far(const char *name, case_values values, int64_t batch, int64_t q_length,
