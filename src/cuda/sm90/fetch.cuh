@@ -67,15 +67,6 @@ static __device__ __forceinline__ key_limits find_limits(const attention_args *a
     return limits;
 }
 
-/* How many tiles rows from first_row on see. */
-static __device__ __forceinline__ int count_tiles(const block_work *w, const key_limits *limits,
-                                                  int first_row)
-{
-    return first_row < w->share.rows
-               ? max(0, (limits->end + KV_TILE - 1) / KV_TILE - limits->first / KV_TILE)
-               : 0;
-}
-
 /* Half of the keys that the rows of a pair's tile see goes to each block. */
 static __device__ __forceinline__ block_work find_work(const attention_args *args, int head)
 {
@@ -86,13 +77,16 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     w.group_row = w.block_row + group_id() * GROUP_ROWS;
     w.share = find_share(args, (int)blockIdx.z, (int)blockIdx.y * HEADS + head);
     w.limits = find_limits(args, &w.share, w.group_row, GROUP_ROWS);
-    const int all = count_tiles(&w, &w.limits, w.group_row);
+    const int first = w.limits.first / KV_TILE;
+    const int all = w.group_row < w.share.rows
+                        ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
+                        : 0;
     const int part = ONE_TILE ? 1 : (all + w.pair) >> w.pair;
-    w.first_tile = w.limits.first / KV_TILE + w.rank * part;
+    w.first_tile = first + w.rank * part;
     w.tiles = w.block_tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - w.rank * part);
     if (CONSUMERS > 1 && !ALL_KEYS) {
         const key_limits limits = find_limits(args, &w.share, w.block_row, QUERY_TILE);
-        w.block_tiles = min(1, count_tiles(&w, &limits, w.block_row) - w.rank);
+        w.block_tiles = min(1, (limits.end + KV_TILE - 1) / KV_TILE - w.rank);
     }
     return w;
 }
