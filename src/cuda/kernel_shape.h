@@ -21,7 +21,7 @@ typedef struct kernel_shape {
     int threads;      /* of a block */
     int shared_bytes; /* dynamic shared memory of a block */
     int grid;         /* a kernel_grid; unsaid GRID_TILES */
-    int heads;        /* of sm90/latency.cu: query heads a block owns such tiles of */
+    int heads;        /* of sm90/latency.cu: query heads a block owns such tiles of; unsaid one */
 } kernel_shape;
 
 #endif

@@ -480,7 +480,8 @@ static void lay_out_latency(const fc_plan *plan, sm90_plan *s)
     const fc_attention *p = &plan->problem;
     s->cluster = splits_keys(plan->context, p) ? 2 : 1;
     s->grid[0] = fc_divide_up(p->q_length, s->function->shape.query_tile) * s->cluster;
-    s->grid[1] = p->q_heads / s->function->shape.heads;
+    const int heads = s->function->shape.heads;
+    s->grid[1] = heads > 1 ? p->q_heads / heads : p->q_heads;
     s->grid[2] = p->batch;
     /* A pair's variants for causal rows look for that limit alone: behind the last key. */
     if (shares_tiles(p, s->cluster == 2) && leaves_room(p))
