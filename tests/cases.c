@@ -95,23 +95,22 @@ static void add_features_in_tiles(void)
         }
 }
 
-static void add_rows(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length,
-                     int64_t head_dim)
+static void add_rows_of_heads(const char *feature, int64_t batch, int64_t heads, int64_t q_length,
+                              int64_t kv_length, int64_t head_dim)
 {
-    case_draft d = draft_make("rows", batch, 1, q_length, kv_length, head_dim);
+    case_draft d = draft_make("rows", batch, heads, q_length, kv_length, head_dim);
     find_feature(feature)->apply(&d);
-    draft_name(&d, "%s-b%d-q%d-kv%d", feature, (int)batch, (int)q_length, (int)kv_length);
+    draft_name(&d, "%s-b%d", feature, (int)batch);
+    if (heads > 1)
+        draft_name(&d, "h%d", (int)heads);
+    draft_name(&d, "q%d-kv%d", (int)q_length, (int)kv_length);
     case_add(&d);
 }
 
-/* Of 128 keys. */
-static void add_heads_in_pairs(const char *feature, int64_t batch, int64_t heads, int64_t q_length,
-                               int64_t head_dim)
+static void add_rows(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length,
+                     int64_t head_dim)
 {
-    case_draft d = draft_make("rows", batch, heads, q_length, 128, head_dim);
-    find_feature(feature)->apply(&d);
-    draft_name(&d, "%s-b%d-h%d-q%d-kv128", feature, (int)batch, (int)heads, (int)q_length);
-    case_add(&d);
+    add_rows_of_heads(feature, batch, 1, q_length, kv_length, head_dim);
 }
 
 /* More query rows than a tile of 128 holds, of as many sequences as make a kernel take larger ones:
@@ -183,10 +182,10 @@ static void add_one_tile(void)
     add_rows("causal", 100, 70, 150, 16);
     add_rows("smaller_values", 40, 70, 512, 16);
     add_rows("causal", 40, 70, 400, 16);
-    add_heads_in_pairs("smaller_values", 3, 2, 120, 64);
-    add_heads_in_pairs("bf16", 3, 4, 64, 64);
-    add_heads_in_pairs("gqa3", 1, 2, 70, 64);
-    add_heads_in_pairs("smaller_values", 51, 4, 70, 16);
+    add_rows_of_heads("smaller_values", 3, 2, 120, 128, 64);
+    add_rows_of_heads("bf16", 3, 4, 64, 128, 64);
+    add_rows_of_heads("gqa3", 1, 2, 70, 128, 64);
+    add_rows_of_heads("smaller_values", 51, 4, 70, 128, 16);
 }
 
 static void add_far(const char *name, case_values values, int64_t batch, int64_t q_length,

@@ -70,8 +70,7 @@ def latency_tiles(shape):
     blocks = shape.heads * up(shape.rows, 64)
     alone, crowded = blocks <= MULTIPROCESSORS, blocks > 2 * MULTIPROCESSORS
     if shape.dim > 64 or shape.keys <= 64:
-        return LatencyTiles(keys=64 if shape.keys <= 64 else 128,
-                            box_keys=64)
+        return LatencyTiles(keys=64 if shape.keys <= 64 else 128)
     if shape.keys <= 128 and not (shape.causal and crowded):
         fixed = shape.causal or shape.keys == 128
         in_pairs = blocks > 3 * MULTIPROCESSORS and shape.heads % 2 == 0

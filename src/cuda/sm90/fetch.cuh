@@ -40,6 +40,12 @@ static __device__ __forceinline__ int head_in_block(void)
     return HEADS > 1 ? same_in_warp(warp_id() / (HEAD_THREADS / WARP_LANES)) : 0;
 }
 
+/* The first thread of a head's warpgroups. */
+static __device__ __forceinline__ int leads_head(void)
+{
+    return (HEADS > 1 ? thread_id() % HEAD_THREADS : thread_id()) == 0;
+}
+
 /* The rows of a block and of one of its warpgroups, and their tiles of keys. */
 typedef struct block_work {
     sequence_share share;

@@ -82,7 +82,7 @@ static __device__ __forceinline__ void weigh_tile(out_sums out, softmax_state *s
     score_sums scores;
     group_weights weights[GROUPS], rest[GROUPS];
     rounded_sums rounded = {};
-    const int pieces = min(PIECES, (keys + PIECE - 1) / PIECE);
+    const int pieces = (keys + PIECE - 1) / PIECE;
     int started = 0; /* products of values */
 #pragma unroll
     for (int piece = 0; piece < pieces; piece++)

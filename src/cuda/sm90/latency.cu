@@ -292,7 +292,7 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
         cluster_wait(); /* until the other block's mbarriers are there too: here it costs nothing */
     if ((CONSUMERS > 1 ? w->block_tiles : w->tiles) > 0) /* the same, but not to the compiler */
         mbarrier_wait(&shared->q_full[group_id()], 0);
-    if (!FETCH_WARP && (HEADS > 1 ? thread_id() % HEAD_THREADS : thread_id()) == 0)
+    if (!FETCH_WARP && leads_head())
         fetch_rest(all, shared, w); /* now: before, keys would wait for it */
 #if FIXED_BASE
     fixed_tile tile;

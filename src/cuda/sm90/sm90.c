@@ -21,9 +21,9 @@ enum {
     MOST_DOUBLED_KEYS = 768, /* with more prefill.cu is done earlier */
     WHOLE_KEYS = 128,        /* whole tiles of prefill.cu where all rows see them */
     FEW_KEYS = 64,           /* features.cuh */
-    TALL_KEYS = 256,         /* most of a tile */
-    MOST_PAIR_KEYS = 512,    /* that two blocks have a tile each for */
-    DOUBLED_TILE_KEYS = 384, /* with more one tile of 256 is done before several of 128 */
+    TILE_KEYS = 256,         /* of the largest tile of latency.cu */
+    MOST_PAIR_KEYS = 512,    /* of which two blocks have one such tile each */
+    MOST_LOOP_KEYS = 384,    /* with more, such pairs of blocks are done before a loop over 128 */
 };
 
 typedef struct sm90_plan {
@@ -109,6 +109,12 @@ static int64_t tiles_of(const fc_attention *p, int rows)
 static int64_t prefill_tiles(const fc_attention *p)
 {
     return tiles_of(p, TILE_ROWS);
+}
+
+/* Whether each tile has a multiprocessor for itself. */
+static bool fits_at_once(const fc_context *context, int64_t tiles)
+{
+    return tiles <= context->cuda->multiprocessors;
 }
 
 static int latency_dim(const fc_attention *p)
@@ -202,9 +208,8 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     (void)self;
     if (p->batch_invariant || p->q_length < GROUP_ROWS)
         return false;
-    return crowds(context, p) ||
-           (p->kv_length >= least_latency_keys(context, p) &&
-            (doubles(context, p) || latency_tiles(p) <= context->cuda->multiprocessors));
+    return crowds(context, p) || (p->kv_length >= least_latency_keys(context, p) &&
+                                  (doubles(context, p) || fits_at_once(context, latency_tiles(p))));
 }
 
 /* Where there is a tile for most multiprocessors. The longest of packed sequences may not decide
@@ -218,19 +223,13 @@ static bool prefill_suits(const fc_kernel *self, const fc_context *context, cons
            (p->batch_invariant || 2 * prefill_tiles(p) >= context->cuda->multiprocessors);
 }
 
-/* Whether a tile has a block, and all blocks run at once. */
-static bool fits_at_once(const fc_context *context, int64_t tiles)
-{
-    return tiles <= context->cuda->multiprocessors;
-}
-
 /* Whether two blocks share the keys of tiles of 128 rows, because tiles of 64 would be too many for
  * that: each has one tile of 256 keys then, not two. With up to 384 keys a loop of smaller ones is
  * done earlier. */
 static bool pairs_tall(const fc_context *context, const fc_attention *p)
 {
     return !p->batch_invariant && latency_dim(p) == 64 && sees_from_first(p) &&
-           p->kv_length > DOUBLED_TILE_KEYS && p->kv_length <= MOST_PAIR_KEYS &&
+           p->kv_length > MOST_LOOP_KEYS && p->kv_length <= MOST_PAIR_KEYS &&
            !fits_at_once(context, 2 * latency_tiles(p)) &&
            fits_at_once(context, 2 * prefill_tiles(p));
 }
@@ -255,14 +254,15 @@ static bool shares_tiles(const fc_attention *p, bool splits)
  * largest score a second time. */
 static bool leaves_room(const fc_attention *p)
 {
-    return sees_all(p) && p->kv_length > TALL_KEYS && p->kv_length < MOST_PAIR_KEYS;
+    return sees_all(p) && p->kv_length > TILE_KEYS && p->kv_length < MOST_PAIR_KEYS;
 }
 
 static const char *pair_variant(const fc_context *context, const fc_attention *p)
 {
+    const bool all = sees_all(p) && !leaves_room(p);
     if (pairs_tall(context, p))
-        return sees_all(p) && !leaves_room(p) ? "k256_tall_pair" : "k256_tall_pair_causal";
-    if (sees_all(p) && !leaves_room(p))
+        return all ? "k256_tall_pair" : "k256_tall_pair_causal";
+    if (all)
         return p->kv_length <= 128 ? "k64_pair" : p->kv_length <= 256 ? "k128_pair" : "k256_pair";
     return p->kv_length <= 128   ? "k64_pair_causal"
            : p->kv_length <= 256 ? "k128_pair_causal"
@@ -282,35 +282,33 @@ static bool sees_whole_tile(const fc_attention *p, int keys)
     return sees_all(p) && p->kv_length == keys && spreads_little(p);
 }
 
-/* One tile of 129 to 256 keys, 64 dims: of 128 rows a block where those of 64 are more than there
- * are multiprocessors. NULL where there is none. */
-static const char *one_tile_variant(const fc_context *context, const fc_attention *p)
+/* One tile of 129 to 256 keys, 64 dims: for 64 rows a block, or `tall`, for 128. */
+static const char *one_tile_variant(const fc_attention *p, bool tall)
 {
-    const bool alone = !doubles(context, p);
-    if (p->kv_length > TALL_KEYS || (!alone && !fits_at_once(context, prefill_tiles(p))))
-        return NULL;
-    if (sees_all(p) && !sees_whole_tile(p, TALL_KEYS))
-        return alone ? "k256_one_all" : "k256_tall_all";
-    if (sees_all(p))
-        return alone ? "k256_one_whole" : "k256_tall_whole";
-    if (spreads_little(p))
-        return alone ? "k256_one_causal" : "k256_tall_causal";
-    return NULL;
+    if (sees_first(p))
+        return tall ? "k256_tall_causal" : "k256_one_causal";
+    if (sees_whole_tile(p, TILE_KEYS))
+        return tall ? "k256_tall_whole" : "k256_one_whole";
+    return tall ? "k256_tall_all" : "k256_one_all";
 }
 
 /* Tiles of keys that no two blocks share, 64 dims. Blocks that are alone on a multiprocessor take
- * 256 keys at a time. */
+ * 256 keys at a time; so do blocks of 128 rows, where those of 64 would not be alone. Of causal
+ * rows one tile is relative to a constant. */
 static const char *unshared_variant(const fc_context *context, const fc_attention *p)
 {
     const bool alone = !doubles(context, p);
-    if (p->kv_length <= 128 && sees_first(p) && spreads_little(p))
-        return "k128_one_causal";
-    if (p->kv_length <= 128 && sees_all(p))
-        return sees_whole_tile(p, 128) ? "k128_one_whole" : "k128_one";
-    const char *one = p->kv_length > 128 ? one_tile_variant(context, p) : NULL;
-    if (one || sees_first(p))
-        return one ? one : "k128_two_causal";
-    return !alone || waste_half(p, 256) ? "k128_two_all" : "k256_all";
+    if (sees_first(p) && !spreads_little(p))
+        return "k128_two_causal";
+    if (p->kv_length <= 128)
+        return sees_first(p)             ? "k128_one_causal"
+               : sees_whole_tile(p, 128) ? "k128_one_whole"
+                                         : "k128_one";
+    if (p->kv_length <= TILE_KEYS && (alone || fits_at_once(context, prefill_tiles(p))))
+        return one_tile_variant(p, !alone);
+    if (sees_first(p))
+        return "k128_two_causal";
+    return !alone || waste_half(p, TILE_KEYS) ? "k128_two_all" : "k256_all";
 }
 
 /* Blocks of which four share a multiprocessor, or two of two heads. */
@@ -427,8 +425,7 @@ static const char *for_one_round(const fc_context *context, const fc_attention *
     if (p->batch_invariant) /* the number of tiles may not decide about a row's bits */
         return variant;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(variant, all[i].name) == 0 &&
-            tiles_of(p, all[i].rows) <= context->cuda->multiprocessors)
+        if (strcmp(variant, all[i].name) == 0 && fits_at_once(context, tiles_of(p, all[i].rows)))
             return all[i].once;
     return variant;
 }
