@@ -41,3 +41,4 @@ foreach(part cli cli_run report repro ledger tune profile source)
 endforeach()
 # One looks for what the program leaves in /tmp, the other has it work there.
 set_tests_properties(source tune PROPERTIES RESOURCE_LOCK temporary_folders)
+set_tests_properties(cli PROPERTIES COST 30)
