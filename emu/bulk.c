@@ -86,13 +86,25 @@ void emu_bulk_load(void *shared, const void *global, int bytes, void *barrier)
                        .global = global});
 }
 
+static const emu_tensor_map *map_of(emu_fiber *self, const void *bytes, uintptr_t pc)
+{
+    const emu_tensor_map *map = emu_tensor_map_of(bytes);
+    if (!map || map->dims != 4)
+        report(self, "takes what is no map of four dimensions", pc);
+    return map;
+}
+
+/* It changes nothing but when loads arrive, which is as late as allowed anyway. */
+void emu_prefetch_tensor_map(const void *map)
+{
+    map_of(emu_self, map, EMU_CALLER);
+}
+
 static emu_bulk box_of(emu_fiber *self, const void *bytes, const void *shared, const int *at,
                        uintptr_t pc)
 {
-    const emu_tensor_map *map = emu_tensor_map_of(bytes);
+    const emu_tensor_map *map = map_of(self, bytes, pc);
     emu_open_memory open;
-    if (!map || map->dims != 4)
-        report(self, "takes what is no map of four dimensions", pc);
     if ((uintptr_t)shared % 128)
         report(self, "has a box in shared memory that is not aligned to 128 bytes", pc);
     size_t extent = map->element_bytes;

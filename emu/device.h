@@ -90,6 +90,7 @@ EMU_API void emu_fence_mbarriers(void);
 EMU_API void emu_fence_async(void);
 EMU_API void emu_mbarrier_arrive_expect(void *barrier, int bytes);
 EMU_API void emu_bulk_load(void *shared, const void *global, int bytes, void *barrier);
+EMU_API void emu_prefetch_tensor_map(const void *map);
 EMU_API void emu_tensor_load(void *shared, const void *map, int dim, int row, int head, int batch,
                              void *barrier, unsigned blocks);
 EMU_API void emu_tensor_store(const void *map, const void *shared, int dim, int row, int head,

@@ -30,6 +30,11 @@ static __device__ __forceinline__ void bulk_load(void *shared, const void *globa
     emu_bulk_load(shared, global, bytes, barrier);
 }
 
+static __device__ __forceinline__ void prefetch_tensor_map(const tensor_map *map)
+{
+    emu_prefetch_tensor_map(map);
+}
+
 static __device__ __forceinline__ void tensor_load(void *shared, const tensor_map *map, int dim,
                                                    int row, int head, int batch, mbarrier *barrier)
 {

@@ -297,7 +297,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *replay, CUgraph graph,
 EXPORT CUresult cuGraphLaunch(CUgraphExec replay, CUstream stream)
 {
     (void)replay;
-    (void)stream;
+    state.outside_default_stream += stream != NULL;
     return CUDA_SUCCESS;
 }
 
@@ -333,7 +333,7 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event)
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     (void)event;
-    (void)stream;
+    state.outside_default_stream += stream != NULL;
     return CUDA_SUCCESS;
 }
 

@@ -26,6 +26,7 @@ typedef struct fake_cuda {
     int modules_held;
     int allocations_held;
     int streams_held, events_held, graphs_held, replays_held;
+    int outside_default_stream; /* replays, and events recorded */
     int launches;
     int synchronisations;
     CUlaunchConfig last_launch;

@@ -434,6 +434,27 @@ static void test_timing_releases_what_it_took(void **state)
     fc_context_destroy(context);
 }
 
+static fc_status note_stream(void *user, fc_stream stream)
+{
+    *(fc_stream *)user = stream;
+    return FC_OK;
+}
+
+static void test_timed_work_is_in_the_default_stream(void **state)
+{
+    (void)state;
+    fc_context *context;
+    double seconds;
+    fc_stream stream = (fc_stream)&seconds;
+    assert_int_equal(open_gpu(&context, NULL), FC_OK);
+    assert_int_equal(fc_cuda_time_plain(context->cuda, note_stream, &stream, &seconds, 1), FC_OK);
+    assert_null(stream);
+    assert_int_equal(fc_cuda_time_graph(context->cuda, note_stream, &stream, &seconds, 1), FC_OK);
+    assert_non_null(stream); /* captured, which the default stream cannot be */
+    assert_int_equal(fake->outside_default_stream, 0);
+    fc_context_destroy(context);
+}
+
 static int plain_calls_of_one_sample(fc_context *context, float milliseconds)
 {
     double seconds;
@@ -473,6 +494,7 @@ int main(void)
         TEST(test_a_pointer_the_kernel_cannot_load_from_is_refused),
         TEST(test_backward_on_a_gpu_says_that_there_is_none),
         TEST(test_the_launch_helper_passes_clusters_and_dependent_launch_on),
+        TEST(test_timed_work_is_in_the_default_stream),
         TEST(test_timing_releases_what_it_took),
         TEST(test_long_samples_need_fewer_to_warm_up),
         TEST(test_binaries_compiled_at_run_time_can_be_handed_on),

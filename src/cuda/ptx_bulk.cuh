@@ -43,6 +43,12 @@ static __device__ __forceinline__ void bulk_load(void *shared, const void *globa
                  : "memory");
 }
 
+/* A map lies in memory. Asked for ahead, it is there when the first load of it goes out. */
+static __device__ __forceinline__ void prefetch_tensor_map(const tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /* The box of a four-dimensional tensor whose first element has these coordinates, dims first. */
 static __device__ __forceinline__ void tensor_load(void *shared, const tensor_map *map, int dim,
                                                    int row, int head, int batch, mbarrier *barrier)

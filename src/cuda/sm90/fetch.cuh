@@ -127,6 +127,14 @@ static __device__ __forceinline__ void make_other_barriers(shared_tiles *shared,
     fence_mbarriers();
 }
 
+/* By the thread that fetches, first of all: else the first load of each map waits for it. */
+static __device__ __forceinline__ void prefetch_maps(const sm90_args *args)
+{
+    prefetch_tensor_map(&args->q);
+    prefetch_tensor_map(&args->k);
+    prefetch_tensor_map(&args->v);
+}
+
 /* By one thread: a piece of keys or values, from number first_key on. */
 static __device__ __forceinline__ void fetch_piece(element *tile, const tensor_map *map, int dims,
                                                    const attention_args *args,

@@ -333,8 +333,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     shared_tiles *shared = SHARED_MEMORY(shared_tiles);
     const int fetches = warp_id() == (FETCH_WARP ? CONSUMER_THREADS / WARP_LANES : 0);
     const int head = head_in_block();
-    if (fetches && lane_id() == 0)
+    if (fetches && lane_id() == 0) {
+        prefetch_maps(&args);
         make_first_barriers(shared);
+    }
     if (reads_lengths(&args.attention))
         wait_for_previous_kernel();
     const block_work w = find_work(&args.attention, head);
