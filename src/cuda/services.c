@@ -134,8 +134,8 @@ static fc_status capture(timing *t)
     return fc_cuda_check(cuda->graph_instantiate(&t->replay, t->graph, 0), "making a graph");
 }
 
-/* In the default stream, like all else that the lab runs: once a process has launched kernels in two
- * streams, each kernel of any replay begins 0.17 µs later (H200, driver 580). */
+/* In the default stream, like all else that the lab runs: once a process has launched kernels in
+ * two streams, each kernel of any replay begins 0.17 µs later (H200, driver 580). */
 static fc_status sample(const timing *t, double *seconds)
 {
     const fc_cuda_driver *cuda = fc_cuda();

@@ -20,9 +20,9 @@ fc_status fc_cuda_settle(fc_cuda_device *device);
 typedef fc_status (*fc_cuda_call)(void *user, fc_stream stream);
 
 /* Seconds a call, `count` samples. Each sample is one replay of a CUDA graph that holds
- * FC_CUDA_CALLS_A_SAMPLE calls one after another, or as many plain calls, in the default stream, timed
- * by the device's own events from the first to the last and divided by their number. Before them come
- * five samples that do not count, or as many as take a twentieth of a second. */
+ * FC_CUDA_CALLS_A_SAMPLE calls one after another, or as many plain calls, in the default stream,
+ * timed by the device's own events from the first to the last and divided by their number. Before
+ * them come five samples that do not count, or as many as take a twentieth of a second. */
 enum { FC_CUDA_CALLS_A_SAMPLE = 20 };
 fc_status fc_cuda_time_graph(fc_cuda_device *device, fc_cuda_call call, void *user, double *seconds,
                              int count);
