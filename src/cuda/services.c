@@ -139,7 +139,7 @@ static fc_status capture(timing *t)
 static fc_status sample(const timing *t, double *seconds)
 {
     const fc_cuda_driver *cuda = fc_cuda();
-    const CUstream stream = NULL;
+    CUstream stream = NULL;
     float milliseconds = 0;
     FC_CUDA_TRY(cuda->event_record(t->start, stream), "recording an event");
     if (t->replay)
