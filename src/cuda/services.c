@@ -95,7 +95,6 @@ typedef struct timing {
 static fc_status start_timing(timing *t)
 {
     const fc_cuda_driver *cuda = fc_cuda();
-    FC_CUDA_TRY(cuda->stream_create(&t->captured, CU_STREAM_NON_BLOCKING), "making a stream");
     FC_CUDA_TRY(cuda->event_create(&t->start, CU_EVENT_DEFAULT), "making an event");
     return fc_cuda_check(cuda->event_create(&t->stop, CU_EVENT_DEFAULT), "making an event");
 }
@@ -125,6 +124,7 @@ static fc_status call_in_a_row(const timing *t, CUstream stream)
 static fc_status capture(timing *t)
 {
     const fc_cuda_driver *cuda = fc_cuda();
+    FC_CUDA_TRY(cuda->stream_create(&t->captured, CU_STREAM_NON_BLOCKING), "making a stream");
     FC_CUDA_TRY(cuda->capture_begin(t->captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                 "starting to capture");
     const fc_status called = call_in_a_row(t, t->captured);
