@@ -26,7 +26,7 @@ def step_catches_interrupts(repro, verb):
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
             caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{child}/status").read_text())
-        except FileNotFoundError:  # ended meanwhile
+        except (FileNotFoundError, ProcessLookupError):  # ended meanwhile: before the file was opened, or read
             continue
         if verb in words and int(caught[1], 16) >> (signal.SIGINT - 1) & 1:
             return True
