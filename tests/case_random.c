@@ -162,7 +162,8 @@ static void draw_values(dice *d, fc_case *c)
     if (c->values == CASE_INF_VALUE && c->problem.has_alibi)
         c->values = CASE_NAN_VALUE;
     /* Of few elements an unfused gradient may be right by luck. */
-    c->backward = one_in(d, 3) && c->values == CASE_NORMAL && c->problem.kv_length >= 16;
+    c->backward = one_in(d, 3) && c->values == CASE_NORMAL && c->problem.q_length >= 16 &&
+                  c->problem.kv_length >= 16;
     c->without_lse = !c->backward && one_in(d, 4); /* the backward direction reads it */
     c->seed = d->number;
 }

@@ -4,8 +4,8 @@
  * the other's maximum and sum, and the other's sums for that half. A thread sends to the thread of the
  * same number; st.async counts what comes on an mbarrier of the block that it comes to.
  *
- * Where all blocks send at once, each gets 14 bytes a clock. So nothing is sent twice, and of a sum 24
- * bits, 16 of them significant, where the result has 11 or 8. */
+ * Where all blocks send at once, each gets 14 bytes a clock. So nothing is sent twice, and of a sum as
+ * few bytes as its result allows. */
 #ifndef FC_SM90_EXCHANGE_CUH
 #define FC_SM90_EXCHANGE_CUH
 
@@ -13,7 +13,10 @@
 #include "ptx_cluster.cuh"
 #include "sm90/weights.cuh"
 
-#define SUM_BYTES 3
+/* Of a sum that is sent. Rows that see all keys see many, so that results are small: 24 bits do, 16 of
+ * them significant, where the result has 11 or 8. Results of few keys may lie between 2 and 4: there
+ * flashcore.h allows 2^-15 more than what rounding to f16 takes, and 24 bits leave out up to 2^-14. */
+#define SUM_BYTES (ALL_KEYS ? 3 : 4)
 #define HALF_CHUNKS (OUT_TILES / 2 * 4 * SUM_BYTES / 16)
 static_assert(OUT_TILES / 2 * 4 * SUM_BYTES % 16 == 0, "a half is whole chunks");
 
@@ -48,6 +51,8 @@ static __device__ __forceinline__ uint4 pack_floats(float x, float y, float z, f
                       __float_as_uint(w));
 }
 
+#if SUM_BYTES == 3
+
 /* Four sums in three words: three in their lower bytes, the fourth in their upper ones. What is not
  * finite stays so. */
 static __device__ __forceinline__ void pack_sums(unsigned words[3], const float sums[4])
@@ -66,6 +71,24 @@ static __device__ __forceinline__ void unpack_sums(float sums[4], const unsigned
     sums[3] = __uint_as_float(__byte_perm(__byte_perm(words[0], words[1], 0x7300), words[2], 0x7320) &
                               ~0xffu);
 }
+
+#else
+
+static __device__ __forceinline__ void pack_sums(unsigned words[4], const float sums[4])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        words[i] = __float_as_uint(sums[i]);
+}
+
+static __device__ __forceinline__ void unpack_sums(float sums[4], const unsigned words[4])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        sums[i] = __uint_as_float(words[i]);
+}
+
+#endif
 
 /* Maximum and sum: known before the last values are multiplied, and needed first. */
 static __device__ __forceinline__ void send_state(const softmax_state *softmax, int rank,
