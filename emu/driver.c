@@ -25,13 +25,20 @@ CUresult emu_driver_fail(CUresult result, const char *format, ...)
 /* 1. The device. */
 
 static int capability = 90;
+static int multiprocessors = 3; /* few, so that persistent blocks have more than one tile each */
+
+static void set_from(const char *variable, int *number)
+{
+    const char *given = getenv(variable);
+    if (given && atoi(given) > 0)
+        *number = atoi(given);
+}
 
 EXPORT CUresult cuInit(unsigned flags)
 {
     (void)flags;
-    const char *given = getenv("FLASHCORE_EMU_CAPABILITY");
-    if (given && atoi(given) > 0)
-        capability = atoi(given);
+    set_from("FLASHCORE_EMU_CAPABILITY", &capability);
+    set_from("FLASHCORE_EMU_MULTIPROCESSORS", &multiprocessors);
     return CUDA_SUCCESS;
 }
 
@@ -81,14 +88,13 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* Few multiprocessors, so that persistent blocks have more than one tile each. */
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 3; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = multiprocessors; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
         *value = (capability >= 90 ? 227 : capability == 80 ? 163 : 99) * 1024;
         break;

@@ -2,6 +2,7 @@
 #include "compare.h"
 
 #include "core/convert.h"
+#include "f16_promise.h"
 #include "unfused.h"
 
 #include <inttypes.h>
@@ -38,22 +39,6 @@ double compare_ulp(fc_type type, double magnitude)
     }
 }
 
-static bool is_f16_normal(const lab_tensors *t)
-{
-    const fc_attention *p = &t->problem;
-    return t->of.values == CASE_NORMAL && p->q_type == FC_F16 && p->kv_type == FC_F16 &&
-           p->out_type == FC_F16 && p->dropout_p == 0;
-}
-
-/* As flashcore.h has it. Scores of unit-normal inputs spread further than these where the scale is
- * larger than the default. */
-static double largest_f16_normal_error(const lab_tensors *t, double magnitude)
-{
-    const fc_attention *p = &t->problem;
-    const double spread = (double)p->scale * p->scale * (double)p->head_dim;
-    return fmax(1e-3, spread > 1.01 ? compare_ulp(FC_F16, magnitude) : 0);
-}
-
 /* The soft-cap, where tanh may be rounded as a number of size 1 is. */
 static double cap_rounding(const lab_tensors *t, unfused_precision precision)
 {
@@ -78,9 +63,7 @@ double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_resu
     const double score_rounding = compare_ulp(precision.sums, largest_score);
     const double tolerance =
         2 * error + compare_ulp(buffer->type, magnitude) + score_rounding * magnitude;
-    return tensor == LAB_OUT && is_f16_normal(t)
-               ? fmin(tolerance, largest_f16_normal_error(t, magnitude))
-               : tolerance;
+    return tensor == LAB_OUT ? fmin(tolerance, f16_promise(t, magnitude)) : tolerance;
 }
 
 /* The sequence, head, row and dim that an element stands for, or those of the memory itself where
@@ -136,10 +119,14 @@ double compare_difference(fc_type type, double got, double expected)
 
 const double compare_ulp_limits[COMPARE_ULP_BINS - 1] = {0.5, 1, 2, 4, 8, 16, 64};
 
+double compare_ulp_of(fc_type type, double value)
+{
+    return compare_ulp(type, value != 0 && isfinite(value) ? ldexp(1, ilogb(value)) : 0);
+}
+
 static int ulp_bin(fc_type type, double error, double expected)
 {
-    const double power = expected != 0 && isfinite(expected) ? ldexp(1, ilogb(expected)) : 0;
-    const double ulps = error / compare_ulp(type, power);
+    const double ulps = error / compare_ulp_of(type, expected);
     int bin = 0;
     while (bin < COMPARE_ULP_BINS - 1 && !(ulps <= compare_ulp_limits[bin]))
         bin++;

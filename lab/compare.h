@@ -43,8 +43,10 @@ void compare_tensor(const lab_tensors *tensors, lab_tensor tensor, const uint8_t
 bool compare_doubled(const lab_tensors *tensors, const uint8_t *before, const uint8_t *after,
                      char *name, size_t name_bytes);
 
-/* The distance of neighbouring values of the type at this magnitude. */
+/* The distance of neighbouring values of the type at this magnitude; a value's own, which the power
+ * of two below it gives. */
 double compare_ulp(fc_type type, double magnitude);
+double compare_ulp_of(fc_type type, double value);
 
 /* Infinite where just one of the two is a number, or they are different infinities. */
 double compare_difference(fc_type type, double got, double expected);

@@ -84,6 +84,17 @@ foreach(capability 80 89)
         "FLASHCORE_EMU_CAPABILITY=${capability}")
 endforeach()
 
+# Kernels and variants that an H200 takes.
+add_test(NAME emu_multiprocessors
+    COMMAND flashcore kernels --backend emu --shape 1,8,512,64)
+set_tests_properties(emu_multiprocessors PROPERTIES
+    PASS_REGULAR_EXPRESSION "sm90_latency +forward +runs it"
+    ENVIRONMENT FLASHCORE_EMU_MULTIPROCESSORS=132)
+add_test(NAME emu_random_132
+    COMMAND flashcore check --backend emu --kernel sm90_latency --random 25 --seed 50001)
+set_tests_properties(emu_random_132 PROPERTIES COST 10
+    ENVIRONMENT FLASHCORE_EMU_MULTIPROCESSORS=132)
+
 foreach(part compare rows isolated)
     add_test(NAME emu_${part}
         COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/emu_${part}_test.py)

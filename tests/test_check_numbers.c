@@ -39,6 +39,19 @@ CHEAT(rounded_to_less)
     return status;
 }
 
+/* By less than the largest error that is allowed. */
+CHEAT(next_to_nearest)
+{
+    (void)user, (void)on;
+    const fc_status status = fc_plan_forward(plan, b, NULL);
+    for (int64_t i = 0; i < cheat_out_elements(p); i++) {
+        const double out = fc_load(cheat_out_type(p), b->out, i);
+        if (fabs(out) >= 0.25 && fabs(out) < 0.5)
+            fc_store(cheat_out_type(p), b->out, i, out * (1 - 0x1p-11));
+    }
+    return status;
+}
+
 CHEAT(last_key_skipped)
 {
     (void)user, (void)plan;
@@ -139,6 +152,8 @@ CAUGHT(test_f16_rounded_to_bf16, "shapes", "b1-h2-s64-f16-seed1", rounded_to_les
 CAUGHT(test_peaked_f16_rounded_to_bf16, "values", "peaked1-kv512-d64-f16", rounded_to_less,
        "tolerance")
 CAUGHT(test_f32_rounded_to_f16, "shapes", "b1-h2-s64-f32-seed1", rounded_to_less, "tolerance")
+CAUGHT(test_few_keys_not_rounded_to_nearest, "features", "causal_top_left", next_to_nearest,
+       "a row of few keys")
 CAUGHT(test_last_key_skipped, "features", "swapped", last_key_skipped, "tolerance")
 CAUGHT(test_last_key_skipped_f32, "pairs", "swapped-f32", last_key_skipped, "tolerance")
 CAUGHT(test_mask_ignored, "features", "mask", mask_ignored, "tolerance")
@@ -162,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_f16_rounded_to_bf16),
         cmocka_unit_test(test_peaked_f16_rounded_to_bf16),
         cmocka_unit_test(test_f32_rounded_to_f16),
+        cmocka_unit_test(test_few_keys_not_rounded_to_nearest),
         cmocka_unit_test(test_last_key_skipped),
         cmocka_unit_test(test_last_key_skipped_f32),
         cmocka_unit_test(test_mask_ignored),

@@ -265,6 +265,9 @@ static __device__ __forceinline__ void attend_straight(const attention_args *arg
                    softmax, base, scale_log2);
 }
 
+/* Rows that see fewer keys have no round that is straight. */
+#define LEAST_STRAIGHT_KEYS 32
+
 /* A round of which some row may not see some key, or any with FEATURES; a row's only one where it
  * sees few. */
 static __device__ __forceinline__ void attend_any(const attention_args *args,
@@ -364,7 +367,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int key = first_key; ALL_KEYS || key < end_key; key += TEAMS * WARP_KEYS) {
         const int at_boundary =
             key < limits.all_first || key + WARP_KEYS > min(limits.all_end, end_key);
-        const int careful = ROUND_HIDES ? see_few_keys(&args, &limits) : FEATURES || at_boundary;
+        const int few = WARP_KEYS < LEAST_STRAIGHT_KEYS && see_few_keys(&args, &limits);
+        const int careful =
+            ROUND_HIDES ? see_few_keys(&args, &limits) : FEATURES || at_boundary || few;
         if (careful && !ALL_KEYS)
             attend_any(&args, &share, shared, &stream, &limits, query,
                        first_row + first_row_of_warp(), key, at_boundary, scale_log2, out,
