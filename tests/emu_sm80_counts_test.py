@@ -114,9 +114,13 @@ def latency_at_once(shape):
     """Up to 512 keys of 64 dims: four teams of warps take all of them at once, a quarter each. For
     128 keys a team is one warp, and a block has 16 rows; else it is two warps, which meet for every
     part of K and V and before their sums replace it, a block has 32, and a team of whose keys rows
-    see some copies all of them."""
+    see some copies all of them. With more than 256 keys it is five warps, and a block has 80, where
+    blocks of 32 would be more than there are multiprocessors, and these are not; before sums replace
+    everything all warps meet."""
     keys = next(keys for keys in (128, 256, 512) if shape.keys <= keys)
     rows, team_warps = (16, 1) if keys == 128 else (32, 2)
+    if keys == 512 and shape.heads * up(shape.rows, 32) > MULTIPROCESSORS >= shape.heads * up(shape.rows, 80):
+        rows, team_warps = 80, 5
     sees_all = shape.keys == keys and not shape.causal
     parts = {128: 0, 256: 2 if sees_all else 4, 512: 8}[keys]
     expected = Expected()
@@ -138,7 +142,8 @@ def latency_at_once(shape):
 
 
 def latency(shape):
-    """A block of four warps has 16 rows; a warp takes 64 keys (32, 16) at a time, on its own."""
+    """A block of four warps has 16 rows; a warp takes 64 keys (32, 16) at a time, on its own. Of 16 at
+    a time rows of few keys count what rounding takes from weights in all, not where a limit cuts alone."""
     if shape.dim == 64 and shape.keys <= 512:
         return latency_at_once(shape)
     rows, tile_keys = 16, {64: 64, 128: 32, 256: 16}[shape.dim]
@@ -146,8 +151,9 @@ def latency(shape):
     for first_row in range(0, shape.rows, rows):
         block_rows = min(rows, shape.rows - first_row)
         tiles = list(tiles_of_a_block(shape, first_row, rows, tile_keys))
+        all_few = tile_keys == 16 and shape.end_key(first_row) < FEW_KEYS
         for _, few in tiles:
-            expected.add_tile(shape, rows, tile_keys, few)
+            expected.add_tile(shape, rows, tile_keys, few or all_few)
         # Where all rows see all keys, or a warp's first come.
         expected.add_corrections(rows, sum(i < 4 or not boundary
                                            for i, (boundary, _) in enumerate(tiles)))
@@ -160,6 +166,8 @@ def latency(shape):
     return of_heads(expected, shape.heads)
 
 
+MULTIPROCESSORS = 3  # of the emulated GPU
+
 SHAPES = [
     Shape(heads=2, rows=128, keys=128, dim=64),
     Shape(heads=1, rows=200, keys=328, dim=64),
@@ -167,6 +175,8 @@ SHAPES = [
     Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
     Shape(heads=2, rows=64, keys=256, dim=64),
     Shape(heads=1, rows=100, keys=512, dim=64),
+    Shape(heads=1, rows=90, keys=512, dim=64),
+    Shape(heads=1, rows=80, keys=400, dim=64, causal=True),
     Shape(heads=1, rows=512, keys=512, dim=64, causal=True),
     Shape(heads=1, rows=32, keys=528, dim=64),
     Shape(heads=1, rows=144, keys=80, dim=128),
@@ -193,7 +203,7 @@ class Sm80CountsTest(unittest.TestCase):
     def test_split_keys_are_multiplied_and_read_once(self):
         shape = Shape(heads=1, rows=16, keys=2048, dim=64)
         counts = emu("sm80_latency", shape)["counts"]
-        splits = 3  # as many blocks as the emulated GPU has multiprocessors
+        splits = MULTIPROCESSORS  # as many blocks
         self.assertEqual(counts["launches"], 2)
         self.assertEqual(counts["mma"], latency(shape).mma)
         self.assertEqual(counts["bank_conflicts"], 0)

@@ -110,10 +110,9 @@ static void test_few_keys_take_one_round(void **state)
 {
     (void)state;
     static const variant_row rows[] = {
-        {512, 0, 0, "sm80_latency_d64_k512_all_f16"},
-        {512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
-        {257, 1, 0, "sm80_latency_d64_k512_causal_f16"},
-        {511, 0, 0, "sm80_latency_d64_k512_f16"},
+        {512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
+        {512, 1, 0, "sm80_latency_d64_k512_tall_f16"},
+        {257, 0, 0, "sm80_latency_d64_k512_tall_f16"},
         {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
         {256, 1, 0, "sm80_latency_d64_k256_f16"},
         {129, 0, 0, "sm80_latency_d64_k256_f16"},
@@ -123,6 +122,38 @@ static void test_few_keys_take_one_round(void **state)
         {512, 0, -1, "sm80_latency_d64_f16"},
     };
     expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);
+}
+
+/* 58 multiprocessors, as an L4 has: 64 blocks of 32 rows are more, 28 to 56 of 80 are not, 63 are.
+ */
+static void test_rows_of_a_block_suit_the_number_of_multiprocessors(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t heads, keys;
+        int causal, invariant;
+        const char *variant;
+    } rows[] = {
+        {3, 512, 0, 0, "sm80_latency_d64_k512_all_f16"},
+        {3, 512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {3, 511, 0, 0, "sm80_latency_d64_k512_f16"},
+        {4, 512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
+        {8, 300, 1, 0, "sm80_latency_d64_k512_tall_f16"},
+        {8, 512, 0, 1, "sm80_prefill_d64_all_f16"},
+        {9, 512, 0, 0, "sm80_prefill_d64_all_f16"},
+    };
+    fc_context *context;
+    const fc_buffers b = somewhere();
+    assert_int_equal(open_gpu(&context, "sm80_latency,sm80_prefill"), FC_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fc_attention p = mission();
+        p.q_heads = p.kv_heads = rows[i].heads;
+        p.kv_length = rows[i].keys;
+        p.causal = rows[i].causal;
+        p.batch_invariant = rows[i].invariant;
+        expect_variant(context, &p, &b, rows[i].variant);
+    }
+    fc_context_destroy(context);
 }
 
 /* Where rows see all keys, nothing has to be looked up, and no tile of keys is cut. */
@@ -193,6 +224,7 @@ int main(void)
         TEST(test_long_and_short_blocks_of_several_sequences_stand_together),
         TEST(test_every_split_of_the_keys_has_its_blocks),
         TEST(test_few_keys_take_one_round),
+        TEST(test_rows_of_a_block_suit_the_number_of_multiprocessors),
         TEST(test_whole_tiles_that_all_rows_see_have_a_variant),
         TEST(test_causal_rows_have_a_variant_of_prefill),
     };

@@ -111,6 +111,15 @@ static __device__ __forceinline__ int slot_after(int slot)
     return slot == SLOTS - 1 ? 0 : slot + 1;
 }
 
+/* Threads of a team that copy: they divide the rows of a slot. */
+#if TEAM_WARPS == 5
+#define COPY_THREADS (4 * WARP_LANES)
+#define COPIES (thread_id() % TEAM_THREADS < COPY_THREADS)
+#else
+#define COPY_THREADS TEAM_THREADS
+#define COPIES 1
+#endif
+
 /* Copies a part of the round at next_key; the round's last part ends it. A row's only round is
  * copied whether there are keys or not: without a branch its addresses are found together. */
 static __device__ __forceinline__ void fill_slot(const attention_args *args,
@@ -119,13 +128,13 @@ static __device__ __forceinline__ void fill_slot(const attention_args *args,
 {
     element *slot = stream->slots + stream->fill_slot * (SLOT_KEYS * HEAD_DIM);
     const int first_key = stream->next_key + part % SLOTS_OF_A_ROUND * SLOT_KEYS;
-    if (ONE_ROUND || stream->next_key < stream->end_key) {
+    if (COPIES && (ONE_ROUND || stream->next_key < stream->end_key)) {
         if (part < SLOTS_OF_A_ROUND)
             copy_rows(args, share, &stream->k, slot, SLOT_KEYS, HEAD_DIM, first_key,
-                      stream->end_key, thread_id() % TEAM_THREADS, TEAM_THREADS);
+                      stream->end_key, thread_id() % TEAM_THREADS, COPY_THREADS);
         else
             copy_rows(args, share, &stream->v, slot, SLOT_KEYS, HEAD_DIM, first_key,
-                      stream->end_key, thread_id() % TEAM_THREADS, TEAM_THREADS);
+                      stream->end_key, thread_id() % TEAM_THREADS, COPY_THREADS);
     }
     cp_async_commit();
     stream->fill_slot = slot_after(stream->fill_slot);
@@ -329,7 +338,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     key_stream stream;
     stream.k = find_keys(&args, &share, args.k, STRIDES(&args, k), args.head_dim, 0);
     stream.v = find_keys(&args, &share, args.v, STRIDES(&args, v), args.value_dim, 0);
-    stream.slots = shared->teams[team_id()].slots[0];
+    stream.slots = TEAM_SLOTS(shared, team_id())[0];
     stream.next_key = first_key;
     const int end_key = ALL_KEYS ? ROUND_KEYS : min(limits.end, split_end);
     stream.end_key = !COPIES_HIDDEN ? end_key : first_key < end_key ? share.kv_rows : 0;

@@ -14,6 +14,8 @@ enum {
     PREFILL_ROWS = 128,
     PREFILL_KEYS = 64, /* whole tiles of every variant */
     LATENCY_ROWS = 16,
+    ROUND_ROWS = 32, /* of a block that takes all keys of 257 to 512 at once */
+    TALL_ROWS = 80,
     /* A split takes at least this many keys: joining splits costs a launch. */
     LEAST_SPLIT_KEYS = 512,
     SPLIT_STEP = 256, /* splits begin at its multiples: whole tiles of every variant */
@@ -51,8 +53,32 @@ static int64_t packed_heads(const fc_attention *p, int64_t tile_rows)
     return p->q_length < tile_rows ? p->q_heads / p->kv_heads : 1;
 }
 
+static bool is_plain(const fc_attention *p)
+{
+    return fc_cuda_is_plain(p) && fc_cuda_reads_in_chunks(p) && fc_cuda_writes_in_chunks(p) &&
+           fc_cuda_larger_dim(p) <= 256;
+}
+
+static int64_t blocks_of(const fc_attention *p, int64_t rows)
+{
+    return p->batch * p->q_heads * fc_divide_up(p->q_length, rows);
+}
+
+/* Whether blocks of 32 rows, which take up to 512 keys at once, are more than the GPU has
+ * multiprocessors, and blocks of 80 are not. On an L4 that is so with 8 heads of 512 rows: one
+ * round of 56 blocks in place of three, the last of 12, or of prefill's 32 blocks for 58
+ * multiprocessors. */
+static bool suits_tall(const fc_context *context, const fc_attention *p)
+{
+    const int multiprocessors = context->cuda->multiprocessors;
+    return is_plain(p) && fc_cuda_is_dense(p) && !p->batch_invariant && p->scale >= 0 &&
+           fc_cuda_larger_dim(p) <= 64 && p->kv_length > 256 && p->kv_length <= 512 &&
+           p->q_length >= LATENCY_ROWS && blocks_of(p, ROUND_ROWS) > multiprocessors &&
+           blocks_of(p, TALL_ROWS) <= multiprocessors;
+}
+
 /* Prefill gives a block 128 rows. Where that leaves more than half of the multiprocessors without
- * one, smaller tiles that split the keys are faster. */
+ * one, or other tiles suit the number of these, tiles that split the keys are faster. */
 static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     (void)self;
@@ -60,17 +86,11 @@ static bool latency_suits(const fc_kernel *self, const fc_context *context, cons
     const int64_t rows = p->q_length * packed_heads(p, PREFILL_ROWS);
     if (p->batch_invariant)
         return rows <= LATENCY_ROWS;
-    return rows <= LATENCY_ROWS ||
+    return rows <= LATENCY_ROWS || suits_tall(context, p) ||
            2 * p->batch * heads * fc_divide_up(rows, PREFILL_ROWS) < context->cuda->multiprocessors;
 }
 
 /* ---- Variants ---- */
-
-static bool is_plain(const fc_attention *p)
-{
-    return fc_cuda_is_plain(p) && fc_cuda_reads_in_chunks(p) && fc_cuda_writes_in_chunks(p) &&
-           fc_cuda_larger_dim(p) <= 256;
-}
 
 static int dim_of_variant(const fc_attention *p)
 {
@@ -83,7 +103,7 @@ static int dim_of_variant(const fc_attention *p)
 
 /* The variant of latency.cu whose warps take all keys of a row at once: so many keys at most; where
  * rows see all of exactly so many, _all; of up to 512 the first ones, _causal. "": none does. */
-static const char *one_round(const fc_attention *p)
+static const char *one_round(const fc_context *context, const fc_attention *p)
 {
     if (fc_cuda_larger_dim(p) > 64 || p->kv_length > 512)
         return "";
@@ -92,6 +112,8 @@ static const char *one_round(const fc_attention *p)
         return sees_all && p->kv_length == FC_SM80_FEWEST_KEYS ? "_k128_all" : "_k128";
     if (p->kv_length <= 256)
         return sees_all && p->kv_length == 256 ? "_k256_all" : "_k256";
+    if (suits_tall(context, p))
+        return sees_all && p->kv_length == 512 ? "_k512_tall_all" : "_k512_tall";
     if (sees_all && p->kv_length == 512)
         return "_k512_all";
     return fc_cuda_ends_with_row(p) ? "_k512_causal" : "_k512";
@@ -150,7 +172,7 @@ static void name_special(const fc_kernel *kernel, const fc_plan *plan, const att
                  : prefill_sees_first(p) ? "_causal"
                                          : "");
     else if (fc_cuda_is_dense(p))
-        snprintf(name, VARIANT_BYTES, "%s", one_round(p));
+        snprintf(name, VARIANT_BYTES, "%s", one_round(plan->context, p));
 }
 
 static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc_sm80_plan *s)

@@ -23,13 +23,35 @@ static_assert(!ONE_ROUND || ROW_CHUNKS == 1, "rows are mended a chunk a thread")
 #define HALF_ROW (VALUE_DIM / 2 + 4)
 typedef float row_sums[2][HALF_ROW];
 
+/* A number of a row from each team. Rows begin at different banks. */
+typedef float of_teams[TEAMS % 8 == 4 ? TEAMS : TEAMS + 4];
+
+/* 1: an L4 has no room for the queries of so many rows beside their sums, which take their place too. */
+#define SUMS_TAKE_ALL (BLOCK_ROWS * (HEAD_DIM * 2 + TEAMS * (VALUE_DIM + 8) * 4) > 99 * 1024)
+
+#if SUMS_TAKE_ALL
+
+typedef struct shared_tiles {
+    union {
+        struct {
+            element q[BLOCK_ROWS * HEAD_DIM];
+            element slots[TEAMS][SLOTS][SLOT_KEYS * HEAD_DIM];
+        };
+        row_sums sums[TEAMS][BLOCK_ROWS]; /* at the end */
+    };
+    of_teams max[BLOCK_ROWS];
+    of_teams sum[BLOCK_ROWS];
+} shared_tiles;
+
+#define TEAM_SLOTS(shared, team) (shared)->slots[team]
+#define TEAM_SUMS(shared, team) (shared)->sums[team]
+
+#else
+
 typedef union team_space {
     element slots[SLOTS][SLOT_KEYS * HEAD_DIM];
     row_sums sums[BLOCK_ROWS]; /* at the end */
 } team_space;
-
-/* A number of a row from each team. Rows begin at different banks. */
-typedef float of_teams[TEAMS % 8 == 4 ? TEAMS : TEAMS + 4];
 
 typedef struct shared_tiles {
     element q[BLOCK_ROWS * HEAD_DIM];
@@ -37,6 +59,13 @@ typedef struct shared_tiles {
     of_teams max[BLOCK_ROWS];
     of_teams sum[BLOCK_ROWS];
 } shared_tiles;
+
+#define TEAM_SLOTS(shared, team) (shared)->teams[team].slots
+#define TEAM_SUMS(shared, team) (shared)->teams[team].sums
+
+#endif
+
+static_assert(!SUMS_TAKE_ALL || HELD_STEPS == QUERY_STEPS, "queries are read before anything ends");
 
 KERNEL_SHAPE_OF(KERNEL_NAME) = {BLOCK_ROWS, TEAMS *WARP_KEYS, THREADS, (int)sizeof(shared_tiles)};
 
@@ -96,11 +125,14 @@ static __device__ __forceinline__ void leave_sums(shared_tiles *shared,
                                                   const softmax_state *softmax)
 {
     const int column = lane_id() % 4 * 2; /* of a chunk */
-    meet_team();                          /* done with its slots, which the sums replace */
+    if (SUMS_TAKE_ALL)
+        __syncthreads();
+    else
+        meet_team(); /* done with its slots, which the sums replace */
     float sums[LANE_ROWS];
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
-        float *row = shared->teams[team_id()].sums[row_in_block(r)][column / 4] + column % 4;
+        float *row = TEAM_SUMS(shared, team_id())[row_in_block(r)][column / 4] + column % 4;
 #pragma unroll
         for (int n = 0; n < OUT_TILES; n++)
             *(float2 *)(row + n * 4) =
@@ -174,7 +206,7 @@ static __device__ __forceinline__ void join_chunk(chunk_sums joined, shared_tile
         float *sums = joined[half];
 #pragma unroll
         for (int team = 0; team < TEAMS; team++) {
-            const float4 part = *(const float4 *)(shared->teams[team].sums[joined_row()][half] +
+            const float4 part = *(const float4 *)(TEAM_SUMS(shared, team)[joined_row()][half] +
                                                   joined_column(chunk) / 2);
             sums[0] = team == 0 ? part.x * worth[0] : fmaf(part.x, worth[team], sums[0]);
             sums[1] = team == 0 ? part.y * worth[0] : fmaf(part.y, worth[team], sums[1]);
