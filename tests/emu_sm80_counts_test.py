@@ -176,6 +176,7 @@ SHAPES = [
     Shape(heads=2, rows=64, keys=256, dim=64),
     Shape(heads=1, rows=100, keys=512, dim=64),
     Shape(heads=1, rows=90, keys=512, dim=64),
+    Shape(heads=1, rows=90, keys=328, dim=64),
     Shape(heads=1, rows=80, keys=400, dim=64, causal=True),
     Shape(heads=1, rows=512, keys=512, dim=64, causal=True),
     Shape(heads=1, rows=32, keys=528, dim=64),

@@ -124,8 +124,7 @@ static void test_few_keys_take_one_round(void **state)
     expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);
 }
 
-/* 58 multiprocessors, as an L4 has: 64 blocks of 32 rows are more, 28 to 56 of 80 are not, 63 are.
- */
+/* 58 multiprocessors, as an L4 has: 64 blocks of 32 rows are more, 56 of 80 are not, 63 are. */
 static void test_rows_of_a_block_suit_the_number_of_multiprocessors(void **state)
 {
     (void)state;
@@ -136,6 +135,7 @@ static void test_rows_of_a_block_suit_the_number_of_multiprocessors(void **state
     } rows[] = {
         {3, 512, 0, 0, "sm80_latency_d64_k512_all_f16"},
         {3, 512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
+        {3, 257, 1, 0, "sm80_latency_d64_k512_causal_f16"},
         {3, 511, 0, 0, "sm80_latency_d64_k512_f16"},
         {4, 512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
         {8, 300, 1, 0, "sm80_latency_d64_k512_tall_f16"},

@@ -111,14 +111,10 @@ static __device__ __forceinline__ int slot_after(int slot)
     return slot == SLOTS - 1 ? 0 : slot + 1;
 }
 
-/* Threads of a team that copy: they divide the rows of a slot. */
-#if TEAM_WARPS == 5
-#define COPY_THREADS (4 * WARP_LANES)
-#define COPIES (thread_id() % TEAM_THREADS < COPY_THREADS)
-#else
-#define COPY_THREADS TEAM_THREADS
-#define COPIES 1
-#endif
+/* Warps of a team that copy: their threads divide the rows of a slot. */
+#define COPY_WARPS (TEAM_WARPS >= 4 ? 4 : TEAM_WARPS >= 2 ? 2 : 1)
+#define COPY_THREADS (COPY_WARPS * WARP_LANES)
+#define COPIES (COPY_WARPS == TEAM_WARPS || thread_id() % TEAM_THREADS < COPY_THREADS)
 
 /* Copies a part of the round at next_key; the round's last part ends it. A row's only round is
  * copied whether there are keys or not: without a branch its addresses are found together. */

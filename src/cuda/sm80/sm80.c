@@ -59,9 +59,10 @@ static bool is_plain(const fc_attention *p)
            fc_cuda_larger_dim(p) <= 256;
 }
 
-static int64_t blocks_of(const fc_attention *p, int64_t rows)
+/* Of so many rows each, where so many heads share a tile. */
+static int64_t blocks_of(const fc_attention *p, int64_t packed, int64_t rows)
 {
-    return p->batch * p->q_heads * fc_divide_up(p->q_length, rows);
+    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, rows);
 }
 
 /* Whether blocks of 32 rows, which take up to 512 keys at once, are more than the GPU has
@@ -73,8 +74,8 @@ static bool suits_tall(const fc_context *context, const fc_attention *p)
     const int multiprocessors = context->cuda->multiprocessors;
     return is_plain(p) && fc_cuda_is_dense(p) && !p->batch_invariant && p->scale >= 0 &&
            fc_cuda_larger_dim(p) <= 64 && p->kv_length > 256 && p->kv_length <= 512 &&
-           p->q_length >= LATENCY_ROWS && blocks_of(p, ROUND_ROWS) > multiprocessors &&
-           blocks_of(p, TALL_ROWS) <= multiprocessors;
+           p->q_length >= LATENCY_ROWS && blocks_of(p, 1, ROUND_ROWS) > multiprocessors &&
+           blocks_of(p, 1, TALL_ROWS) <= multiprocessors;
 }
 
 /* Prefill gives a block 128 rows. Where that leaves more than half of the multiprocessors without
@@ -82,12 +83,11 @@ static bool suits_tall(const fc_context *context, const fc_attention *p)
 static bool latency_suits(const fc_kernel *self, const fc_context *context, const fc_attention *p)
 {
     (void)self;
-    const int64_t heads = p->q_heads / packed_heads(p, PREFILL_ROWS);
-    const int64_t rows = p->q_length * packed_heads(p, PREFILL_ROWS);
+    const int64_t packed = packed_heads(p, PREFILL_ROWS), rows = p->q_length * packed;
     if (p->batch_invariant)
         return rows <= LATENCY_ROWS;
     return rows <= LATENCY_ROWS || suits_tall(context, p) ||
-           2 * p->batch * heads * fc_divide_up(rows, PREFILL_ROWS) < context->cuda->multiprocessors;
+           2 * blocks_of(p, packed, PREFILL_ROWS) < context->cuda->multiprocessors;
 }
 
 /* ---- Variants ---- */
@@ -188,21 +188,17 @@ static fc_status find_functions(const fc_kernel *kernel, const fc_plan *plan, fc
     return s->args.splits.divisor > 1 ? fc_cuda_find_kernel(plan, "sm80_merge", &s->merge) : FC_OK;
 }
 
-static int64_t latency_blocks(const fc_attention *p, int64_t packed)
-{
-    return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, LATENCY_ROWS);
-}
-
 bool fc_sm80_has_one_wave(const fc_context *context, const fc_attention *p)
 {
-    return latency_blocks(p, packed_heads(p, LATENCY_ROWS)) <= context->cuda->multiprocessors;
+    return blocks_of(p, packed_heads(p, LATENCY_ROWS), LATENCY_ROWS) <=
+           context->cuda->multiprocessors;
 }
 
 /* Splits that give every multiprocessor a block. It is asked for the workspace before there is a
  * plan, and again for the plan. */
 static void split_keys(const fc_context *context, const fc_attention *p, attention_args *args)
 {
-    const int64_t blocks = latency_blocks(p, args->packed_heads.divisor);
+    const int64_t blocks = blocks_of(p, args->packed_heads.divisor, LATENCY_ROWS);
     int64_t splits = blocks > 0 ? context->cuda->multiprocessors / blocks : 1;
     if (splits > p->kv_length / LEAST_SPLIT_KEYS)
         splits = p->kv_length / LEAST_SPLIT_KEYS;
