@@ -108,6 +108,13 @@ static int64_t score_index(const row_work *w, int64_t j)
     return (w->head * w->s->q_rows + w->row) * w->s->kv_rows + j;
 }
 
+/* What is not finite is compared as it is, and says nothing of how others were rounded. */
+static void note_size(double score, double *largest)
+{
+    if (isfinite(score))
+        *largest = fmax(*largest, fabs(score));
+}
+
 static void score_row(row_work *w, double *largest_score)
 {
     const fc_attention *p = w->p;
@@ -120,6 +127,7 @@ static void score_row(row_work *w, double *largest_score)
         if (!w->visible[j])
             continue;
         double score = lab_round(sums, w->scale * w->exact[j]);
+        note_size(score, largest_score);
         w->slopes[j] = 1;
         if (p->softcap > 0) {
             const double fraction = lab_round(sums, tanh(score / (double)p->softcap));
@@ -133,8 +141,7 @@ static void score_row(row_work *w, double *largest_score)
             score = lab_round(sums, score + s->bias[score_index(w, j)]);
         w->exact[j] = score;
         w->scores[j] = lab_round(w->precision.stored, score);
-        if (fabs(score) > *largest_score)
-            *largest_score = fabs(score);
+        note_size(score, largest_score);
     }
 }
 

@@ -15,7 +15,8 @@ typedef struct unfused_precision {
 /* What an unfused computation would use for a problem whose defaults are filled in. */
 unfused_precision unfused_precision_of(const fc_attention *problem);
 
-/* result is made by lab_sequence_result_make; *largest_score grows to the largest |score| seen. */
+/* result is made by lab_sequence_result_make; *largest_score grows to the largest |score| seen that
+ * is finite, before a soft-cap too: sums of products are rounded there. */
 void unfused(const fc_attention *problem, const lab_sequence *sequence, unfused_precision precision,
              lab_sequence_result *result, double *largest_score);
 
