@@ -13,10 +13,14 @@
 #include "ptx_cluster.cuh"
 #include "sm90/weights.cuh"
 
-/* Of a sum that is sent. Rows that see all keys see many, so that results are small: 24 bits do, 16 of
- * them significant, where the result has 11 or 8. Results of few keys may lie between 2 and 4: there
- * flashcore.h allows 2^-15 more than what rounding to f16 takes, and 24 bits leave out up to 2^-14. */
-#define SUM_BYTES (ALL_KEYS ? 3 : 4)
+/* 1: rows that see few keys see them in one tile, which both blocks then take: what they have summed
+ * is whole, and nothing of what comes from the other counts. */
+#define BOTH_TAKE_FEW (FIRST_KEYS && ONE_TILE && KV_TILE >= 2 * FEW_KEYS)
+
+/* Of a sum that is sent. Results of many keys are small: 24 bits do, 16 of them significant, where the
+ * result has 11 or 8. Results of few keys may lie between 2 and 4: there flashcore.h allows 2^-15 more
+ * than what rounding to f16 takes, and 24 bits leave out up to 2^-14. */
+#define SUM_BYTES (ALL_KEYS || BOTH_TAKE_FEW ? 3 : 4)
 #define HALF_CHUNKS (OUT_TILES / 2 * 4 * SUM_BYTES / 16)
 static_assert(OUT_TILES / 2 * 4 * SUM_BYTES % 16 == 0, "a half is whole chunks");
 
@@ -90,15 +94,18 @@ static __device__ __forceinline__ void unpack_sums(float sums[4], const unsigned
 
 #endif
 
-/* Maximum and sum: known before the last values are multiplied, and needed first. */
-static __device__ __forceinline__ void send_state(const softmax_state *softmax, int rank,
+/* Maximum and sum: known before the last values are multiplied, and needed first. Unless they count,
+ * those of no key. */
+static __device__ __forceinline__ void send_state(const softmax_state *softmax, int counts, int rank,
                                                   exchange *other)
 {
+    softmax_state sent = *softmax;
+    if (!counts)
+        forget(&sent);
     if (lane_id() % 4 == 0)
-        store_cluster_async_16(
-            cluster_address(&other->state[thread_id() / 4], 1 - rank),
-            pack_floats(softmax->max[0], softmax->max[1], softmax->sum[0], softmax->sum[1]),
-            cluster_address(&other->state_there, 1 - rank));
+        store_cluster_async_16(cluster_address(&other->state[thread_id() / 4], 1 - rank),
+                               pack_floats(sent.max[0], sent.max[1], sent.sum[0], sent.sum[1]),
+                               cluster_address(&other->state_there, 1 - rank));
 }
 
 /* The half that the other block finishes. */

@@ -54,7 +54,8 @@ typedef struct block_work {
     int first_tile;
     int tiles;       /* that rows of the warpgroup see */
     int block_tiles; /* that rows of the block see */
-    int pair; /* 1: two blocks share the keys */
+    int pair;      /* 1: two blocks share the keys */
+    int both_take; /* 1: both have all keys of the tile, which are few */
     int rank;
 } block_work;
 
@@ -73,7 +74,7 @@ static __device__ __forceinline__ key_limits find_limits(const attention_args *a
     return limits;
 }
 
-/* Half of the keys that the rows of a pair's tile see goes to each block. */
+/* Half of the keys that the rows of a pair's tile see goes to each block, or all of few to both. */
 static __device__ __forceinline__ block_work find_work(const attention_args *args, int head)
 {
     block_work w;
@@ -88,12 +89,15 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
                         ? max(0, (w.limits.end + KV_TILE - 1) / KV_TILE - first)
                         : 0;
     const int part = ONE_TILE ? 1 : (all + w.pair) >> w.pair;
-    w.first_tile = first + w.rank * part;
-    w.tiles = w.block_tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - w.rank * part);
-    if (CONSUMERS > 1 && !ALL_KEYS) {
-        const key_limits limits = find_limits(args, &w.share, w.block_row, QUERY_TILE);
-        w.block_tiles = min(1, (limits.end + KV_TILE - 1) / KV_TILE - w.rank);
-    }
+    key_limits block_limits = w.limits;
+    if (CONSUMERS > 1 && !ALL_KEYS)
+        block_limits = find_limits(args, &w.share, w.block_row, QUERY_TILE);
+    w.both_take = BOTH_TAKE_FEW && w.pair && see_few_keys(args, &block_limits);
+    const int before = w.both_take ? 0 : w.rank * part;
+    w.first_tile = first + before;
+    w.tiles = w.block_tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - before);
+    if (CONSUMERS > 1 && !ALL_KEYS)
+        w.block_tiles = min(1, (block_limits.end + KV_TILE - 1) / KV_TILE - before);
     return w;
 }
 

@@ -304,7 +304,7 @@ static __device__ __forceinline__ void consume(const sm90_args *all, const block
     const float *const divisor = softmax.sum;
 #endif
     if (w->pair)
-        send_state(&softmax, w->rank, &shared->other);
+        send_state(&softmax, !w->both_take, w->rank, &shared->other);
     row_end ends[LANE_ROWS];
     if (!w->pair) {
         end_rows(args, w, &softmax, divisor, ends);
