@@ -8,6 +8,7 @@
 #include "source.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,13 @@ static bool starts_early(const CUlaunchConfig *config)
     return false;
 }
 
+static bool fits_grid(const unsigned grid[3])
+{
+    enum { MOST_YZ = 65535 };
+    return grid[0] > 0 && grid[0] <= INT32_MAX && grid[1] > 0 && grid[1] <= MOST_YZ &&
+           grid[2] > 0 && grid[2] <= MOST_YZ;
+}
+
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **parameters,
                                  void **extra)
 {
@@ -168,6 +176,9 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle
                                "whole warps in one dimension, up to %d threads",
                                f->name, config->blockDimX, config->blockDimY, config->blockDimZ,
                                EMU_MOST_THREADS);
+    if (!fits_grid(launch.grid))
+        return emu_driver_fail(CUDA_ERROR_INVALID_VALUE, "%s: a grid of %ux%ux%u blocks", f->name,
+                               launch.grid[0], launch.grid[1], launch.grid[2]);
     if (launch.cluster == 0 || launch.cluster > EMU_MOST_BLOCKS || launch.grid[0] % launch.cluster)
         return emu_driver_fail(CUDA_ERROR_INVALID_VALUE, "%s: clusters of %u blocks in a row of %u",
                                f->name, launch.cluster, launch.grid[0]);

@@ -206,6 +206,13 @@ static void add_all_ragged(void)
     unused.c.backward = true;
     draft_name(&unused, "ragged-packed-unused_rows");
     case_add(&unused);
+    case_draft none = draft_make("ragged", 3, 2, 0, 30, 64);
+    none.c.problem.packed_q = none.c.problem.packed_kv = 1;
+    none.c.problem.batch_invariant = 1;
+    none.unused_rows = 4;
+    none.c.backward = true;
+    draft_name(&none, "ragged-packed-unused_rows-of_no_sequence");
+    case_add(&none);
 }
 
 static void add_decode(int64_t kv_length, int64_t page_size, fc_type type)

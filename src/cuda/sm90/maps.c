@@ -54,7 +54,8 @@ bool fc_sm90_out_has_map(const fc_attention *p, int packed_heads)
 
 bool fc_sm90_has_rows(const fc_attention *p)
 {
-    return p->batch > 0 && rows_of_q(p) > 0 && rows_of_kv(p) > 0 && batch_of_kv(p) > 0;
+    return p->batch > 0 && p->q_length > 0 && rows_of_q(p) > 0 && rows_of_kv(p) > 0 &&
+           batch_of_kv(p) > 0;
 }
 
 /* An axis of a tensor map: its size, what lies between two of it (elements), how many a box has. */
