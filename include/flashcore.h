@@ -25,8 +25,8 @@
  *     drawn from a unit normal distribution. With a larger scale than the default few keys may
  *     have nearly all the weight, and results be as large as single values; then below 2^-10 of
  *     the largest, half of it for rounding weights to FP16, and half for the result. Scores of
- *     16-bit inputs under a soft-cap may be wrong by 2^-22 of the cap, or of the largest score
- *     before it.
+ *     16-bit inputs under a soft-cap may be wrong by 2^-22 of the cap, and LSE by 2^-23 of the
+ *     largest scale · q·k for every 16 dims, because tensor cores cut sums off.
  *   - A key is visible to a query row when it is within the sequence, the causal and window
  *     limits and the mask, and its bias is not -inf. Nothing else reaches the output: padding,
  *     masked keys and memory past the end may hold NaN.

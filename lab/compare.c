@@ -39,15 +39,27 @@ double compare_ulp(fc_type type, double magnitude)
     }
 }
 
+static bool stores_16_bits(unfused_precision precision)
+{
+    return precision.stored == FC_F16 || precision.stored == FC_BF16;
+}
+
 /* The soft-cap, where tanh may be rounded as a number of size 1 is. */
 static double cap_rounding(const lab_tensors *t, unfused_precision precision)
 {
-    return precision.stored == FC_F16 || precision.stored == FC_BF16 ? (double)t->problem.softcap
-                                                                     : 0;
+    return stores_16_bits(precision) ? (double)t->problem.softcap : 0;
+}
+
+/* What tensor cores cut off sums of products. */
+static double product_cuts(const lab_tensors *t, unfused_precision precision,
+                           double largest_product)
+{
+    const int64_t cuts = (t->problem.head_dim + 15) / 16;
+    return stores_16_bits(precision) ? (double)cuts * 0x1p-23 * largest_product : 0;
 }
 
 double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_results *truth,
-                         const lab_results *plain, double largest_score)
+                         const lab_results *plain, unfused_sizes largest)
 {
     const lab_buffer *buffer = &t->buffer[tensor];
     uint8_t *written = lab_written_elements(t, tensor);
@@ -58,9 +70,9 @@ double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_resu
     free(written);
     const unfused_precision precision = unfused_precision_of(&t->problem);
     if (tensor == LAB_LSE)
-        return 2 * error +
-               0x1p-22 * fmax(fmax(1, cap_rounding(t, precision)), fmax(largest_score, magnitude));
-    const double score_rounding = compare_ulp(precision.sums, largest_score);
+        return 2 * error + product_cuts(t, precision, largest.product) +
+               0x1p-22 * fmax(fmax(1, cap_rounding(t, precision)), fmax(largest.score, magnitude));
+    const double score_rounding = compare_ulp(precision.sums, largest.score);
     const double tolerance =
         2 * error + compare_ulp(buffer->type, magnitude) + score_rounding * magnitude;
     return tensor == LAB_OUT ? fmin(tolerance, f16_promise(t, magnitude)) : tolerance;

@@ -12,13 +12,16 @@
  *
  * LSE is FP32 whatever the type, so that E comes from scores that were not rounded to the type, and
  * the second term is 2⁻²² · max(1, largest |score|), or of 16-bit problems 2⁻²² · soft-cap where
- * that is more: 1 - 2 / (1 + exp(2x)) is tanh, rounded as a number of size 1.
+ * that is more: 1 - 2 / (1 + exp(2x)) is tanh, rounded as a number of size 1. Tensor cores add 16
+ * products to a sum at a time and cut off what FP32 cannot hold, so that 16-bit problems may be
+ * wrong by another 2⁻²³ · largest |scale · q·k| for each.
  *
  * NaN and infinities have to be exactly where the truth has them. */
 #ifndef LAB_COMPARE_H
 #define LAB_COMPARE_H
 
 #include "results.h"
+#include "unfused.h"
 
 /* Elements by their error in units of the type's spacing at the truth's magnitude: up to
  * compare_ulp_limits[bin], the last bin beyond. 0.5 is the correctly rounded truth. */
@@ -53,7 +56,7 @@ double compare_difference(fc_type type, double got, double expected);
 
 /* plain: of the unfused computation in the case's own type. */
 double compare_tolerance(const lab_tensors *tensors, lab_tensor tensor, const lab_results *truth,
-                         const lab_results *plain, double largest_score);
+                         const lab_results *plain, unfused_sizes largest);
 
 /* Whether the unfused computation in double agrees with the truth; or else says where not. */
 bool compare_witness(const lab_tensors *tensors, const lab_results *truth,

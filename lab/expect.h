@@ -3,12 +3,13 @@
 #define LAB_EXPECT_H
 
 #include "results.h"
+#include "unfused.h"
 
 typedef struct lab_expectation {
     lab_results truth;
     lab_results unfused; /* in the case's own type */
     lab_results witness; /* in double */
-    double largest_score;
+    unfused_sizes largest;
 } lab_expectation;
 
 /* False with the reason where there is no truth, or the witness doubts it. Either way to be freed.

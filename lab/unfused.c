@@ -115,7 +115,7 @@ static void note_size(double score, double *largest)
         *largest = fmax(*largest, fabs(score));
 }
 
-static void score_row(row_work *w, double *largest_score)
+static void score_row(row_work *w, unfused_sizes *largest)
 {
     const fc_attention *p = w->p;
     const lab_sequence *s = w->s;
@@ -127,7 +127,7 @@ static void score_row(row_work *w, double *largest_score)
         if (!w->visible[j])
             continue;
         double score = lab_round(sums, w->scale * w->exact[j]);
-        note_size(score, largest_score);
+        note_size(score, &largest->product);
         w->slopes[j] = 1;
         if (p->softcap > 0) {
             const double fraction = lab_round(sums, tanh(score / (double)p->softcap));
@@ -141,7 +141,7 @@ static void score_row(row_work *w, double *largest_score)
             score = lab_round(sums, score + s->bias[score_index(w, j)]);
         w->exact[j] = score;
         w->scores[j] = lab_round(w->precision.stored, score);
-        note_size(score, largest_score);
+        note_size(score, &largest->score);
     }
 }
 
@@ -180,11 +180,11 @@ static void weigh_row(row_work *w, double lse)
     }
 }
 
-static void forward_row(row_work *w, lab_sequence_result *r, double *largest_score)
+static void forward_row(row_work *w, lab_sequence_result *r, unfused_sizes *largest)
 {
     const int64_t row = w->head * w->s->q_rows + w->row, dims = w->p->value_dim;
     double *out = r->out + row * dims;
-    score_row(w, largest_score);
+    score_row(w, largest);
     r->lse[row] = log_sum_exp(w, w->exact);
     weigh_row(w, log_sum_exp(w, w->scores));
     for (int64_t j = 0; j < w->s->kv_rows; j++)
@@ -263,13 +263,13 @@ static void start_row(row_work *w, int64_t head, int64_t row)
 }
 
 static void forward_and_backward(row_work *w, int64_t kv_head, lab_sequence_result *r,
-                                 double *largest_score)
+                                 unfused_sizes *largest)
 {
     const int64_t group = w->p->q_heads / w->p->kv_heads;
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (int64_t row = 0; row < w->s->q_rows; row++) {
             start_row(w, head, row);
-            forward_row(w, r, largest_score);
+            forward_row(w, r, largest);
             backward_row(w, r);
         }
 }
@@ -277,29 +277,32 @@ static void forward_and_backward(row_work *w, int64_t kv_head, lab_sequence_resu
 /* Threads share the rows or, where gradients are summed over rows, the KV heads: every sum has one
  * order, however many threads there are. Few products are not worth waking them. */
 void unfused(const fc_attention *p, const lab_sequence *s, unfused_precision precision,
-             lab_sequence_result *r, double *largest_score)
+             lab_sequence_result *r, unfused_sizes *largest)
 {
     enum { MANY_PRODUCTS = 1 << 21 }; /* some milliseconds */
     const int64_t products = p->q_heads * s->q_rows * s->kv_rows * p->head_dim;
-    double largest = *largest_score;
-#pragma omp parallel reduction(max : largest) if (products >= MANY_PRODUCTS)
+    double product = largest->product, score = largest->score;
+#pragma omp parallel reduction(max : product, score) if (products >= MANY_PRODUCTS)
     {
         row_work w = make_work(p, s, precision);
+        unfused_sizes seen = {0};
         if (s->dout) {
 #pragma omp for
             for (int64_t kv_head = 0; kv_head < p->kv_heads; kv_head++)
-                forward_and_backward(&w, kv_head, r, &largest);
+                forward_and_backward(&w, kv_head, r, &seen);
         } else {
 #pragma omp for collapse(2) schedule(dynamic, 8)
             for (int64_t head = 0; head < p->q_heads; head++)
                 for (int64_t row = 0; row < s->q_rows; row++) {
                     start_row(&w, head, row);
-                    forward_row(&w, r, &largest);
+                    forward_row(&w, r, &seen);
                 }
         }
         free_work(&w);
+        product = fmax(product, seen.product);
+        score = fmax(score, seen.score);
     }
-    *largest_score = largest;
+    *largest = (unfused_sizes){product, score};
     if (s->dout)
         round_gradients(p, s, precision.out, r);
 }

@@ -15,9 +15,14 @@ typedef struct unfused_precision {
 /* What an unfused computation would use for a problem whose defaults are filled in. */
 unfused_precision unfused_precision_of(const fc_attention *problem);
 
-/* result is made by lab_sequence_result_make; *largest_score grows to the largest |score| seen that
- * is finite, before a soft-cap too: sums of products are rounded there. */
+/* The largest finite |scale · q·k|, and |score| that a soft-cap, ALiBi and a bias made of one. */
+typedef struct unfused_sizes {
+    double product;
+    double score;
+} unfused_sizes;
+
+/* result is made by lab_sequence_result_make; *largest grows to what is seen. */
 void unfused(const fc_attention *problem, const lab_sequence *sequence, unfused_precision precision,
-             lab_sequence_result *result, double *largest_score);
+             lab_sequence_result *result, unfused_sizes *largest);
 
 #endif

@@ -148,16 +148,15 @@ static void draw_numbers(dice *d, case_draft *draft)
     p->dependent_launch = one_in(d, 8);
 }
 
-/* Those that are made of particular scores want the default scale, and few dims: tensor cores cut
- * sums off in place of rounding them, which shows where many products are alike. An infinite value
- * wants weights that do not vanish in FP16, which ALiBi's may: 0 times infinity is NaN. */
+/* Those that are made of particular scores want the default scale. An infinite value wants weights
+ * that do not vanish in FP16, which ALiBi's may: 0 times infinity is NaN. */
 static void draw_values(dice *d, fc_case *c)
 {
     static const case_values strange[] = {CASE_HUGE,      CASE_LOW,      CASE_HIGH,
                                           CASE_RISING,    CASE_ONE_HOT,  CASE_NAN_KEY,
                                           CASE_NAN_VALUE, CASE_INF_VALUE};
     const bool holds_infinity = c->problem.q_type != FC_F8_E4M3 && c->problem.kv_type != FC_F8_E4M3;
-    if (one_in(d, 4) && holds_infinity && c->problem.scale == 0 && c->problem.head_dim <= 128)
+    if (one_in(d, 4) && holds_infinity && c->problem.scale == 0)
         c->values = DRAW(d, strange);
     if (c->values == CASE_INF_VALUE && c->problem.has_alibi)
         c->values = CASE_NAN_VALUE;

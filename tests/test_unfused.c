@@ -51,7 +51,7 @@ static void assert_same_heads(bool backward)
     lab_tensors t;
     lab_sequence s;
     lab_sequence_result all, one;
-    double largest = 0, largest_of_heads = 0;
+    unfused_sizes largest = {0}, largest_of_heads = {0};
     read_sequence(backward, &t, &s);
     lab_sequence_result_make(&t.problem, &s, &all);
     unfused(&t.problem, &s, unfused_precision_of(&t.problem), &all, &largest);
@@ -71,7 +71,7 @@ static void assert_same_heads(bool backward)
         }
         lab_sequence_result_free(&one);
     }
-    assert_true(largest > 0);
+    assert_true(largest.product > 0 && largest.score > 0);
     assert_memory_equal(&largest, &largest_of_heads, sizeof largest);
     lab_sequence_result_free(&all);
     lab_sequence_free(&s);
