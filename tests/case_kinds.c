@@ -74,6 +74,27 @@ static void add_rising(int64_t q_length, int64_t kv_length, int64_t head_dim, bo
     }
 }
 
+/* Rows that see few keys, or ALiBi: what rounding takes from weights counts there, and times
+ * infinity it is NaN or the other infinity. All rows see whole tiles of keys. */
+static void add_infinite_value(int64_t kv_length, int64_t head_dim, float softcap, bool alibi)
+{
+    static const fc_type types[] = {FC_F16, FC_BF16};
+    for (size_t type = 0; type < 2; type++) {
+        case_draft d = draft_make("values", 2, 2, 71, kv_length, head_dim);
+        d.c.values = CASE_INF_VALUE;
+        d.c.problem.q_type = types[type];
+        d.c.problem.softcap = softcap;
+        d.c.problem.has_alibi = alibi;
+        draft_name(&d, "inf_value-kv%d-d%d", (int)kv_length, (int)head_dim);
+        if (softcap > 0)
+            draft_name(&d, "softcap");
+        if (alibi)
+            draft_name(&d, "alibi");
+        draft_name(&d, "%s", fc_type_name(types[type]));
+        case_add(&d);
+    }
+}
+
 static void add_all_values(void)
 {
     add_values("normal", CASE_NORMAL, true);
@@ -88,6 +109,11 @@ static void add_all_values(void)
     add_values("nan_key", CASE_NAN_KEY, false);
     add_values("nan_value", CASE_NAN_VALUE, false);
     add_values("inf_value", CASE_INF_VALUE, false);
+    add_infinite_value(48, 256, 0, false);
+    add_infinite_value(48, 256, 20, false);
+    add_infinite_value(48, 320, 0, false);
+    add_infinite_value(128, 64, 0, true);
+    add_infinite_value(128, 128, 0, true);
     add_negative_scale(FC_F32);
     add_negative_scale(FC_F16);
     add_negative_scale(FC_BF16);

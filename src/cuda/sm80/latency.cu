@@ -293,8 +293,8 @@ static __device__ __forceinline__ void attend_any(const attention_args *args,
     if (at_boundary)
         hide_keys(scores, args, share, first_row, key, stream->end_key);
     move_maximum(scores, out, softmax, base, scale_log2);
-    const int by_key =
-        !ONE_ROUND && may_hide_keys(args, at_boundary) && round_not_finite(stream);
+    const int by_key = !ONE_ROUND && (count_rest || may_hide_keys(args, at_boundary)) &&
+                       round_not_finite(stream);
     weigh_scores(scores, softmax, base, scale_log2, by_key, args, share, first_row, key);
 #pragma unroll
     for (int slot = 0; slot < SLOTS_OF_A_ROUND; slot++) {

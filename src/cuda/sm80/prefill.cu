@@ -262,7 +262,7 @@ static __device__ __forceinline__ void attend_any(const warp_rows *rows,
     if (at_boundary)
         hide_keys(scores, args, rows->share, rows->first_row, first_key, rows->share->kv_rows);
     move_maximum(scores, out, softmax, base, rows->scale_log2);
-    const int by_key = careful && may_hide_keys(args, at_boundary) &&
+    const int by_key = careful && (count_rest || may_hide_keys(args, at_boundary)) &&
                        __syncthreads_or((int)find_not_finite(v, SCORE_KEYS * VALUE_DIM,
                                                              thread_id(), THREADS));
     weigh_scores(scores, softmax, base, rows->scale_log2, by_key, args, rows->share,
@@ -286,17 +286,17 @@ typedef struct tile_limits {
 
 static __device__ __forceinline__ tile_limits limit_tiles(const attention_args *args,
                                                           const key_limits *block,
-                                                          const key_limits *keys, int careful)
+                                                          const key_limits *keys, int any)
 {
     tile_limits tiles;
     tiles.first = block->first / KV_TILE;
     tiles.end = (block->end + KV_TILE - 1) / KV_TILE;
     tiles.first_straight = tiles.end_inner = tiles.end;
-    if (ALL_KEYS && !careful) {
+    if (ALL_KEYS && !any) {
         tiles.first_straight = 0;
         return tiles;
     }
-    if (careful || see_few_keys(args, keys))
+    if (any || see_few_keys(args, keys))
         return tiles;
     tiles.first_straight = min((keys->all_first + 2 * KV_TILE - 1) / KV_TILE, tiles.end);
     tiles.end_inner = max(tiles.first_straight, keys->all_end / KV_TILE);
@@ -382,10 +382,11 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
                                               softmax_state *softmax)
 {
     const attention_args *args = rows->args;
+    const int any = FEATURES || careful;
     const key_limits limits =
-        careful || !OWN_LIMITS ? *block
-                               : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
-    const tile_limits tiles = limit_tiles(args, block, &limits, careful);
+        any || !OWN_LIMITS ? *block
+                           : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
+    const tile_limits tiles = limit_tiles(args, block, &limits, any);
     key_walk walk;
     walk.k = find_keys(args, rows->share, args->k, STRIDES(args, k), args->head_dim, 0);
     walk.v = find_keys(args, rows->share, args->v, STRIDES(args, v), args->value_dim, first_dim);
@@ -397,7 +398,7 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     load_first(rows, &walk);
     await_queries(rows, query);
 
-    if (!careful && begins_straight(args, &limits, &tiles)) {
+    if (!any && begins_straight(args, &limits, &tiles)) {
         attend_first(rows, query, &walk, out, softmax);
         go_on(&walk);
     }
@@ -405,20 +406,19 @@ static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tile
     for (; walk.tile < tiles.first_straight; go_on(&walk)) {
         turn_to_tile(rows, &walk);
         const key_limits own =
-            careful ? *block : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
+            any ? *block : limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS);
 #pragma unroll 1
-        for (int i = 0; i < KV_TILE && (careful || walk.tile * KV_TILE + i < own.end);
-             i += SCORE_KEYS)
+        for (int i = 0; i < KV_TILE && (any || walk.tile * KV_TILE + i < own.end); i += SCORE_KEYS)
             attend_any(rows, query, &walk, i, &own, careful, out, softmax);
     }
 #pragma unroll 1
-    for (; !careful && walk.tile < tiles.end_inner; go_on(&walk)) {
+    for (; !any && walk.tile < tiles.end_inner; go_on(&walk)) {
         turn_to_tile(rows, &walk);
 #pragma unroll 1
         for (int i = 0; i < KV_TILE; i += SCORE_KEYS)
             attend_straight(rows, query, &walk, i, SCORE_KEYS, 0, out, softmax);
     }
-    if (!careful && !ALL_KEYS) {
+    if (!any && !ALL_KEYS) {
         const int end_key = limits_of_rows(args, rows->share, rows->first_row, WARP_ROWS).end;
 #pragma unroll 1
         for (; walk.tile < tiles.end; go_on(&walk)) {
@@ -521,7 +521,8 @@ static __device__ __forceinline__ void finish(const attention_args *args,
     if (!FEATURES || args->more.vector_stores)
         store_rows(args, share, tile, first_row, first_dim, out, factor, rows);
     else
-        store_rows_by_element(args, share, first_row, first_dim, out[0], OUT_TILES, factor);
+        store_rows_by_element(args, share, first_row, first_dim, out[0], OUT_TILES, factor,
+                              rows);
 }
 
 /* The block's rows over all keys; of the warp's those in wanted, a bit each, are stored where they are
@@ -561,18 +562,38 @@ static __device__ __forceinline__ unsigned attend_rows(const attention_args *arg
     return wanted & ~right;
 }
 
+#if FEATURES
+
+/* The same instructions twice: two copies of them would be 100 KB more. */
+static __device__ __forceinline__ void attend_all(const attention_args *args)
+{
+    unsigned left = ~0u;
+#pragma unroll 1
+    for (int careful = 0; careful < 2 && __syncthreads_or((int)left); careful++)
+        left = attend_rows(args, careful, left);
+}
+
+#else
+
 /* A function of its own: inside the kernel it would take registers from what runs always. */
 static __device__ __noinline__ void attend_again(const attention_args *args, unsigned rows)
 {
     attend_rows(args, 1, rows);
 }
 
+static __device__ __forceinline__ void attend_all(const attention_args *args)
+{
+    const unsigned left = attend_rows(args, 0, ~0u);
+    if (__syncthreads_or((int)left))
+        attend_again(args, left);
+}
+
+#endif
+
 /* 4. The kernel. */
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     KERNEL_NAME(const __grid_constant__ attention_args args)
 {
-    const unsigned left = attend_rows(&args, FEATURES, ~0u);
-    if (!FEATURES && __syncthreads_or((int)left))
-        attend_again(&args, left);
+    attend_all(&args);
 }

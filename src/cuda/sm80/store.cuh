@@ -66,16 +66,18 @@ static __device__ __forceinline__ void store_element(const attention_args *args,
                                                          : pack_f16x2(value, 0.0f));
 }
 
-/* Any layout and type of out: `tiles` × 8 columns from first_dim on, element by element. */
+/* Any layout and type of out: `tiles` × 8 columns from first_dim on, element by element; of the warp's
+ * rows those whose bits are set. */
 static __device__ __forceinline__ void store_rows_by_element(
     const attention_args *args, const sequence_share *share, int first_row, int first_dim,
-    const float (*sums)[4], int tiles, const float factor[LANE_ROWS])
+    const float (*sums)[4], int tiles, const float factor[LANE_ROWS],
+    unsigned rows)
 {
     static_assert(!FEATURES || LANE_ROWS == 2, "two rows a lane");
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; r++) {
         const int row = first_row + lane_row(r);
-        if (row >= share->rows)
+        if (row >= share->rows || !(rows >> lane_row(r) & 1))
             continue;
         const long long index = q_index(args, share, STRIDES(args, out), row);
 #pragma unroll

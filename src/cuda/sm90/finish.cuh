@@ -110,7 +110,7 @@ static __device__ __forceinline__ void store(const sm90_args *args, const work *
     else if (!FEATURES || a->more.vector_stores)
         store_rows(a, share, warp_row, out, factor);
     else
-        store_rows_by_element(a, share, warp_row, 0, out[0], OUT_TILES, factor);
+        store_rows_by_element(a, share, warp_row, 0, out[0], OUT_TILES, factor, ~0u);
     if (are_finite(out[0], OUT_TILES))
         return;
     bulk_wait(0); /* until the boxes are in memory, where some rows are written again */

@@ -164,7 +164,8 @@ static __device__ __forceinline__ void store_half(const attention_args *args,
     const float divided[LANE_ROWS] = {1.0f, 1.0f};
     const int finite = are_finite(sums, OUT_TILES / 2);
     if (FEATURES && !args->more.vector_stores)
-        store_rows_by_element(args, share, warp_row, first_column, sums, OUT_TILES / 2, divided);
+        store_rows_by_element(args, share, warp_row, first_column, sums, OUT_TILES / 2, divided,
+                              ~0u);
     else
 #pragma unroll
         for (int r = 0; r < LANE_ROWS; r++)
