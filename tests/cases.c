@@ -261,6 +261,27 @@ static void add_few_shared_keys(int length)
     case_add(&d);
 }
 
+/* Blocks of 80 rows on a GPU of three multiprocessors, which the emulated one has: smaller ones
+ * would need more than two rounds. */
+static void add_tall_blocks(void)
+{
+    static const struct {
+        int64_t q_length, kv_length;
+        const char *feature;
+    } rows[] = {{230, 512, NULL},     {240, 512, "bf16"},   {230, 500, NULL},
+                {230, 400, "causal"}, {200, 512, "window"}, {239, 385, "bf16"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        case_draft d = draft_make("rows", 1, 1, rows[i].q_length, rows[i].kv_length, 64);
+        draft_name(&d, "blocks_of_80");
+        if (rows[i].feature) {
+            find_feature(rows[i].feature)->apply(&d);
+            draft_name(&d, "%s", rows[i].feature);
+        }
+        draft_name(&d, "q%d-kv%d", (int)rows[i].q_length, (int)rows[i].kv_length);
+        case_add(&d);
+    }
+}
+
 static void add_large(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length)
 {
     case_draft d = draft_make("large_dims", batch, 1, q_length, kv_length, 256);
@@ -357,6 +378,7 @@ static void make_list(void)
     add_few_shared_keys(70);
     add_few_shared_keys(170);
     add_few_shared_keys(330);
+    add_tall_blocks();
     add_large_dims();
 }
 

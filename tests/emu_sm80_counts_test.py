@@ -114,12 +114,13 @@ def latency_at_once(shape):
     """Up to 512 keys of 64 dims: four teams of warps take all of them at once, a quarter each. For
     128 keys a team is one warp, and a block has 16 rows; else it is two warps, which meet for every
     part of K and V and before their sums replace it, a block has 32, and a team of whose keys rows
-    see some copies all of them. With more than 256 keys it is five warps, and a block has 80, where
-    blocks of 32 would be more than there are multiprocessors, and these are not; before sums replace
-    everything all warps meet."""
+    see some copies all of them. With more than 384 keys it is five warps, and a block has 80, where
+    blocks of 32 would need more than two rounds, and these one; before sums replace everything all
+    warps meet."""
     keys = next(keys for keys in (128, 256, 512) if shape.keys <= keys)
     rows, team_warps = (16, 1) if keys == 128 else (32, 2)
-    if keys == 512 and shape.heads * up(shape.rows, 32) > MULTIPROCESSORS >= shape.heads * up(shape.rows, 80):
+    rounds = shape.heads * up(shape.rows, 32) / MULTIPROCESSORS
+    if shape.keys > 384 and rounds > 2 and shape.heads * up(shape.rows, 80) <= MULTIPROCESSORS:
         rows, team_warps = 80, 5
     sees_all = shape.keys == keys and not shape.causal
     parts = {128: 0, 256: 2 if sees_all else 4, 512: 8}[keys]
@@ -174,7 +175,8 @@ SHAPES = [
     Shape(heads=2, rows=128, keys=128, dim=64, causal=True),
     Shape(heads=1, rows=200, keys=328, dim=64, causal=True),
     Shape(heads=2, rows=64, keys=256, dim=64),
-    Shape(heads=1, rows=100, keys=512, dim=64),
+    Shape(heads=1, rows=230, keys=512, dim=64),
+    Shape(heads=1, rows=230, keys=400, dim=64, causal=True),
     Shape(heads=1, rows=90, keys=512, dim=64),
     Shape(heads=1, rows=90, keys=328, dim=64),
     Shape(heads=1, rows=80, keys=400, dim=64, causal=True),

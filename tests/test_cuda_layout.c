@@ -112,7 +112,9 @@ static void test_few_keys_take_one_round(void **state)
     static const variant_row rows[] = {
         {512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
         {512, 1, 0, "sm80_latency_d64_k512_tall_f16"},
-        {257, 0, 0, "sm80_latency_d64_k512_tall_f16"},
+        {385, 0, 0, "sm80_latency_d64_k512_tall_f16"},
+        {384, 0, 0, "sm80_latency_d64_k512_f16"},
+        {257, 0, 0, "sm80_latency_d64_k512_f16"},
         {256, 0, 0, "sm80_latency_d64_k256_all_f16"},
         {256, 1, 0, "sm80_latency_d64_k256_f16"},
         {129, 0, 0, "sm80_latency_d64_k256_f16"},
@@ -124,7 +126,8 @@ static void test_few_keys_take_one_round(void **state)
     expect_variants("sm80_latency", rows, sizeof rows / sizeof rows[0]);
 }
 
-/* 58 multiprocessors, as an L4 has: 64 blocks of 32 rows are more, 56 of 80 are not, 63 are. */
+/* 58 multiprocessors, as an L4 has: 128 blocks of 32 rows are more than two rounds, 112 are not; 56
+ * of 80 are one, 63 are not. */
 static void test_rows_of_a_block_suit_the_number_of_multiprocessors(void **state)
 {
     (void)state;
@@ -137,8 +140,10 @@ static void test_rows_of_a_block_suit_the_number_of_multiprocessors(void **state
         {3, 512, 1, 0, "sm80_latency_d64_k512_causal_f16"},
         {3, 257, 1, 0, "sm80_latency_d64_k512_causal_f16"},
         {3, 511, 0, 0, "sm80_latency_d64_k512_f16"},
-        {4, 512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
-        {8, 300, 1, 0, "sm80_latency_d64_k512_tall_f16"},
+        {7, 512, 0, 0, "sm80_latency_d64_k512_all_f16"},
+        {8, 512, 0, 0, "sm80_latency_d64_k512_tall_all_f16"},
+        {8, 400, 1, 0, "sm80_latency_d64_k512_tall_f16"},
+        {8, 384, 1, 0, "sm80_prefill_d64_causal_f16"},
         {8, 512, 0, 1, "sm80_prefill_d64_all_f16"},
         {9, 512, 0, 0, "sm80_prefill_d64_all_f16"},
     };

@@ -65,16 +65,16 @@ static int64_t blocks_of(const fc_attention *p, int64_t packed, int64_t rows)
     return p->batch * (p->q_heads / packed) * fc_divide_up(p->q_length * packed, rows);
 }
 
-/* Whether blocks of 32 rows, which take up to 512 keys at once, are more than the GPU has
- * multiprocessors, and blocks of 80 are not. On an L4 that is so with 8 heads of 512 rows: one
- * round of 56 blocks in place of three, the last of 12, or of prefill's 32 blocks for 58
- * multiprocessors. */
+/* Whether blocks of 32 rows, which take up to 512 keys at once, need more than two rounds, and
+ * blocks of 80 one. On an L4 that is so with 8 heads of 512 rows: 56 blocks in place of three
+ * rounds, the last of 12, or of prefill's 32 blocks for 58 multiprocessors. With few keys their
+ * last team has none. */
 static bool suits_tall(const fc_context *context, const fc_attention *p)
 {
     const int multiprocessors = context->cuda->multiprocessors;
     return is_plain(p) && fc_cuda_is_dense(p) && !p->batch_invariant && p->scale >= 0 &&
-           fc_cuda_larger_dim(p) <= 64 && p->kv_length > 256 && p->kv_length <= 512 &&
-           p->q_length >= LATENCY_ROWS && blocks_of(p, 1, ROUND_ROWS) > multiprocessors &&
+           fc_cuda_larger_dim(p) <= 64 && p->kv_length > 384 && p->kv_length <= 512 &&
+           p->q_length >= LATENCY_ROWS && blocks_of(p, 1, ROUND_ROWS) > 2 * multiprocessors &&
            blocks_of(p, 1, TALL_ROWS) <= multiprocessors;
 }
 
