@@ -29,6 +29,7 @@ enum { SHOWN_LINES = 12 };
     X(mbarrier_waits, "mbarrier waits of a thread")                  \
     X(copies, "cp.async of a thread")                                \
     X(bulk_copies, "bulk copies")                                    \
+    X(bulk_bytes, "bytes of global memory they read or write")       \
     X(shared_requests, "shared memory requests of a warp")           \
     X(shared_passes, "passes through the banks they take")           \
     X(bank_conflicts, "of these by bank conflicts")                  \

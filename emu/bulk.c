@@ -76,6 +76,7 @@ void emu_bulk_load(void *shared, const void *global, int bytes, void *barrier)
         emu_fail_access(self, "out of bounds", global, (unsigned)bytes, false, pc);
     for (int i = 0; i < bytes; i += 16)
         emu_check_global(self, (const unsigned char *)global + i, 16, false, 0, pc);
+    self->machine->counts.totals.bulk_bytes += (unsigned)bytes;
     enqueue((emu_bulk){.kind = BULK_ROW,
                        .loads = true,
                        .by = self,
@@ -122,10 +123,11 @@ static emu_bulk box_of(emu_fiber *self, const void *bytes, const void *shared, c
     return copy;
 }
 
-static void check_element(void *element, void *user)
+static void check_and_count(void *element, void *user)
 {
     const emu_bulk *copy = user;
     emu_check_global(copy->by, element, copy->map.element_bytes, !copy->loads, 0, copy->pc);
+    copy->by->machine->counts.totals.bulk_bytes += copy->map.element_bytes;
 }
 
 void emu_tensor_load(void *shared, const void *map, int dim, int row, int head, int batch,
@@ -136,7 +138,7 @@ void emu_tensor_load(void *shared, const void *map, int dim, int row, int head, 
     const int at[4] = {dim, row, head, batch};
     emu_bulk copy = box_of(self, map, shared, at, pc);
     copy.loads = true;
-    emu_box_visit(&copy.map, at, check_element, &copy);
+    emu_box_visit(&copy.map, at, check_and_count, &copy);
     if (blocks >> self->machine->block_count)
         report(self, "goes to blocks that its cluster does not have", pc);
     if (blocks == 0)
@@ -155,7 +157,7 @@ void emu_tensor_store(const void *map, const void *shared, int dim, int row, int
     const int at[4] = {dim, row, head, batch};
     emu_bulk copy = box_of(self, map, shared, at, EMU_CALLER);
     copy.group = self->store_group;
-    emu_box_visit(&copy.map, at, check_element, &copy);
+    emu_box_visit(&copy.map, at, check_and_count, &copy);
     enqueue(copy);
 }
 

@@ -23,6 +23,7 @@ typedef struct emu_totals {
     uint64_t mbarrier_waits; /* of a thread */
     uint64_t copies;         /* cp.async of a thread */
     uint64_t bulk_copies;
+    uint64_t bulk_bytes;      /* of global memory that they read or write */
     uint64_t shared_requests; /* of a warp */
     uint64_t shared_passes;
     uint64_t bank_conflicts; /* passes beyond the fewest that the bytes need */

@@ -10,6 +10,7 @@ from emu_counts_tools import FEW_KEYS, Counts, Shape, expect, of_heads, up
 
 PANEL_DIMS = 64      # of a box
 MULTIPROCESSORS = 3  # of the emulated GPU
+ELEMENT = 2          # bytes
 LSE_ROWS = 8         # whose sums a warp writes at once: a sector
 
 
@@ -18,6 +19,7 @@ class Expected(Counts):
     wgmma_products: int = 0
     mma: int = 0
     bulk_copies: int = 0
+    bulk_bytes: int = 0
 
     def add_tiles(self, shape, rows, tile_keys, first_row):
         """Of the keys that some of the rows see; their number, and whether one sees few: then what
@@ -45,6 +47,8 @@ def prefill(shape):
             tiles, few = expected.add_tiles(shape, own_rows, tile_keys, own_row)
             expected.exp2 += own_rows * 4 + (own_rows * tile_keys * (tiles - 1) if few else 0)
         expected.bulk_copies += (rows // 64 + 2 * tiles + rows // 16) * panels
+        keys = min(tiles * tile_keys, shape.keys)
+        expected.bulk_bytes += 2 * (end_row - first_row + keys) * shape.dim * ELEMENT
         expected.global_write_sectors += up(end_row - first_row, LSE_ROWS)
     return of_heads(expected, shape.heads)
 
@@ -90,7 +94,8 @@ def latency_tiles(shape):
 def latency(shape):
     """A warpgroup for 64 rows. A correction of each of a row's four lanes in every tile, but where there is
     one. Where weights are relative to a constant, rounded ones are summed by products with eight columns
-    of ones, but where rounding counts; rows that see few keys then have 128 of them weighed."""
+    of ones, but where rounding counts; rows that see few keys then have 128 of them weighed. With 64 dims
+    boxes of keys that no row of the block sees read nothing."""
     rows, panels = 64, shape.dim // PANEL_DIMS
     has = latency_tiles(shape)
     expected = Expected()
@@ -105,6 +110,10 @@ def latency(shape):
             expected.global_write_sectors += own_rows * shape.row_sectors() + up(own_rows, LSE_ROWS)
         tiles = 1 if has.only else tiles
         expected.bulk_copies += (has.block_rows // rows + 2 * tiles * has.keys // has.box_keys) * panels
+        end_row = min(block_row + has.block_rows, shape.rows)
+        boxes = up(shape.end_key(end_row - 1), has.box_keys) if shape.dim == 64 else tiles * (has.keys // has.box_keys)
+        keys = min(boxes * has.box_keys, shape.keys)
+        expected.bulk_bytes += (end_row - block_row + 2 * keys) * shape.dim * ELEMENT
     return of_heads(expected, shape.heads)
 
 

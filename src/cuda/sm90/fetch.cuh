@@ -54,8 +54,9 @@ typedef struct block_work {
     int first_tile;
     int tiles;       /* that rows of the warpgroup see */
     int block_tiles; /* that rows of the block see */
-    int pair;      /* 1: two blocks share the keys */
-    int both_take; /* 1: both have all keys of the tile, which are few */
+    int end;         /* no row of the block sees a key from here on */
+    int pair;        /* 1: two blocks share the keys */
+    int both_take;   /* 1: both have all keys of the tile, which are few */
     int rank;
 } block_work;
 
@@ -93,11 +94,12 @@ static __device__ __forceinline__ block_work find_work(const attention_args *arg
     if (CONSUMERS > 1 && !ALL_KEYS)
         block_limits = find_limits(args, &w.share, w.block_row, QUERY_TILE);
     w.both_take = BOTH_TAKE_FEW && w.pair && see_few_keys(args, &block_limits);
+    w.end = block_limits.end;
     const int before = w.both_take ? 0 : w.rank * part;
     w.first_tile = first + before;
     w.tiles = w.block_tiles = ONE_TILE && ALL_KEYS ? 1 : min(part, all - before);
     if (CONSUMERS > 1 && !ALL_KEYS)
-        w.block_tiles = min(1, (block_limits.end + KV_TILE - 1) / KV_TILE - before);
+        w.block_tiles = min(1, (w.end + KV_TILE - 1) / KV_TILE - before);
     return w;
 }
 
@@ -139,6 +141,17 @@ static __device__ __forceinline__ void prefetch_maps(const sm90_args *args)
     prefetch_tensor_map(&args->v);
 }
 
+/* 1: in place of pieces that no row sees comes what lies behind the tensor: zeros, which are not read, so
+ * that all blocks' other pieces come earlier. Not for pairs: the blocks that are done last see all of
+ * theirs, and would ask for the first one later. */
+#define SKIPS_PIECES (FIRST_KEYS && PIECES > 1 && NEVER_PAIRS)
+
+static __device__ __forceinline__ int first_key_of_piece(const block_work *w, int i, int piece)
+{
+    const int key = (w->first_tile + i) * KV_TILE + piece * PIECE;
+    return SKIPS_PIECES && key >= w->end ? w->share.kv_rows : key;
+}
+
 /* By one thread: a piece of keys or values, from number first_key on. */
 static __device__ __forceinline__ void fetch_piece(element *tile, const tensor_map *map, int dims,
                                                    const attention_args *args,
@@ -167,7 +180,7 @@ static __device__ __forceinline__ void fetch_keys(const sm90_args *args, shared_
         mbarrier *full = &shared->k_full[i % STAGES][piece];
         mbarrier_arrive_expect(full, (int)sizeof shared->k[0][0]);
         fetch_piece(shared->k[i % STAGES][piece], &args->k, HEAD_DIM, &args->attention, &w->share,
-                    (w->first_tile + i) * KV_TILE + piece * PIECE, full);
+                    first_key_of_piece(w, i, piece), full);
     }
 }
 
@@ -179,7 +192,7 @@ static __device__ __forceinline__ void fetch_values(const sm90_args *args, share
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece++)
         fetch_piece(shared->v[i % STAGES][piece], &args->v, VALUE_DIM, &args->attention, &w->share,
-                    (w->first_tile + i) * KV_TILE + piece * PIECE, full);
+                    first_key_of_piece(w, i, piece), full);
 }
 
 /* What the block waits for first goes out before it meets others. */

@@ -52,8 +52,11 @@
 #endif
 
 /* 1: blocks come in clusters of two, each with half of the keys. */
-#ifndef PAIR
+#ifdef PAIR
+#define NEVER_PAIRS (!PAIR)
+#else
 #define PAIR (cluster_blocks() > 1)
+#define NEVER_PAIRS 0
 #endif
 
 /* 1: a block has one tile of keys at most. */
