@@ -373,8 +373,9 @@ static __device__ __forceinline__ void attend_first(const warp_rows *rows,
         attend_straight(rows, query, walk, i, SCORE_KEYS, 0, out, softmax);
 }
 
-/* A warp's rows over all keys that the block's rows see. Where careful is 0, largest scores are
- * looked for in the first tiles alone, and warps pass over keys that none of their own rows sees.
+/* A warp's rows over all keys that the block's rows see. Unless all are attended as any keys are,
+ * largest scores are looked for in the first tiles alone, and warps pass over keys that none of their
+ * own rows sees.
  * Every way has one barrier a tile. */
 static __device__ __forceinline__ void attend(const warp_rows *rows, shared_tiles *shared,
                                               const key_limits *block, int first_dim, int careful,

@@ -12,7 +12,7 @@ bool fc_sm90_has_maps(const fc_attention *p);
 /* Whether out can have one too, in boxes of 16 packed rows. */
 bool fc_sm90_out_has_map(const fc_attention *p, int packed_heads);
 
-/* Whether there is anything to map: no axis of a map is empty. */
+/* Whether there is anything to compute and to map: no axis of a map is empty. */
 bool fc_sm90_has_rows(const fc_attention *p);
 
 /* Maps without addresses; none where there are no rows. A box of q has 64 packed rows
