@@ -70,8 +70,9 @@ double compare_tolerance(const lab_tensors *t, lab_tensor tensor, const lab_resu
     free(written);
     const unfused_precision precision = unfused_precision_of(&t->problem);
     if (tensor == LAB_LSE)
-        return 2 * error + product_cuts(t, precision, largest.product) +
-               0x1p-22 * fmax(fmax(1, cap_rounding(t, precision)), fmax(largest.score, magnitude));
+        return 2 * error + fmax(product_cuts(t, precision, largest.product),
+                                0x1p-22 * fmax(fmax(1, cap_rounding(t, precision)),
+                                               fmax(largest.score, magnitude)));
     const double score_rounding = compare_ulp(precision.sums, largest.score);
     const double tolerance =
         2 * error + compare_ulp(buffer->type, magnitude) + score_rounding * magnitude;

@@ -13,8 +13,8 @@
  * LSE is FP32 whatever the type, so that E comes from scores that were not rounded to the type, and
  * the second term is 2⁻²² · max(1, largest |score|), or of 16-bit problems 2⁻²² · soft-cap where
  * that is more: 1 - 2 / (1 + exp(2x)) is tanh, rounded as a number of size 1. Tensor cores add 16
- * products to a sum at a time and cut off what FP32 cannot hold, so that 16-bit problems may be
- * wrong by another 2⁻²³ · largest |scale · q·k| for each.
+ * products to a sum at a time and cut off what FP32 cannot hold: of 16-bit problems the term is
+ * 2⁻²³ · largest |scale · q·k| for every 16 dims where that is more.
  *
  * NaN and infinities have to be exactly where the truth has them. */
 #ifndef LAB_COMPARE_H

@@ -91,7 +91,7 @@ static void test_tolerances_stay_small(void **state)
         const char *name;
         double out, lse, gradient;
     } limits[] = {{"f64", 1e-13, 4e-6, 1e-12},  {"f32", 3e-6, 4e-6, 5e-6},
-                  {"scale", 3e-3, 8e-6, 2e-2},  {"causal", 1e-3, 4e-6, 2e-2},
+                  {"scale", 3e-3, 9e-6, 2e-2},  {"causal", 1e-3, 4e-6, 2e-2},
                   {"bf16", 5e-2, 4e-6, 5e-2},   {"e4m3", 5e-2, 4e-6, 5e-2},
                   {"out_f32", 3e-3, 4e-6, 5e-3}};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
