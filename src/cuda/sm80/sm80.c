@@ -71,7 +71,7 @@ static int64_t blocks_of(const fc_attention *p, int64_t packed, int64_t rows)
  * last team has none. */
 static bool suits_tall(const fc_context *context, const fc_attention *p)
 {
-    const int multiprocessors = context->cuda->multiprocessors;
+    const int64_t multiprocessors = context->cuda->multiprocessors;
     return is_plain(p) && fc_cuda_is_dense(p) && !p->batch_invariant && p->scale >= 0 &&
            fc_cuda_larger_dim(p) <= 64 && p->kv_length > 384 && p->kv_length <= 512 &&
            p->q_length >= LATENCY_ROWS && blocks_of(p, 1, ROUND_ROWS) > 2 * multiprocessors &&
