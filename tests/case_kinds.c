@@ -217,6 +217,19 @@ static void add_ragged(const char *name, bool packed_q, bool paged, fc_type type
     case_add(&d);
 }
 
+/* Rows of packed tensors that belong to no sequence: some, or with q_length = 0 all of the
+ * queries'. */
+static void add_unused_rows(const char *name, int64_t q_length, bool invariant)
+{
+    case_draft d = draft_make("ragged", 3, 2, q_length, 30, 64);
+    d.c.problem.packed_q = d.c.problem.packed_kv = 1;
+    d.c.problem.batch_invariant = invariant;
+    d.unused_rows = 4;
+    d.c.backward = true;
+    draft_name(&d, "ragged-packed-%s", name);
+    case_add(&d);
+}
+
 static void add_all_ragged(void)
 {
     static const fc_type types[] = {FC_F32, FC_F16, FC_BF16, FC_F8_E5M2};
@@ -226,19 +239,8 @@ static void add_all_ragged(void)
             add_ragged("paged", false, true, types[type], invariant);
             add_ragged("packed_paged", true, true, types[type], invariant);
         }
-    case_draft unused = draft_make("ragged", 3, 2, 12, 30, 64);
-    unused.c.problem.packed_q = unused.c.problem.packed_kv = 1;
-    unused.unused_rows = 4;
-    unused.c.backward = true;
-    draft_name(&unused, "ragged-packed-unused_rows");
-    case_add(&unused);
-    case_draft none = draft_make("ragged", 3, 2, 0, 30, 64);
-    none.c.problem.packed_q = none.c.problem.packed_kv = 1;
-    none.c.problem.batch_invariant = 1;
-    none.unused_rows = 4;
-    none.c.backward = true;
-    draft_name(&none, "ragged-packed-unused_rows-of_no_sequence");
-    case_add(&none);
+    add_unused_rows("unused_rows", 12, false);
+    add_unused_rows("unused_rows-of_no_sequence", 0, true);
 }
 
 static void add_decode(int64_t kv_length, int64_t page_size, fc_type type)

@@ -265,21 +265,12 @@ static void add_few_shared_keys(int length)
  * would need more than two rounds. */
 static void add_tall_blocks(void)
 {
-    static const struct {
-        int64_t q_length, kv_length;
-        const char *feature;
-    } rows[] = {{230, 512, NULL},     {240, 512, "bf16"},   {230, 500, NULL},
-                {230, 400, "causal"}, {200, 512, "window"}, {239, 385, "bf16"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        case_draft d = draft_make("rows", 1, 1, rows[i].q_length, rows[i].kv_length, 64);
-        draft_name(&d, "blocks_of_80");
-        if (rows[i].feature) {
-            find_feature(rows[i].feature)->apply(&d);
-            draft_name(&d, "%s", rows[i].feature);
-        }
-        draft_name(&d, "q%d-kv%d", (int)rows[i].q_length, (int)rows[i].kv_length);
-        case_add(&d);
-    }
+    add_rows("smaller_values", 1, 230, 512, 64);
+    add_rows("bf16", 1, 240, 512, 64);
+    add_rows("smaller_values", 1, 230, 500, 64);
+    add_rows("causal", 1, 230, 400, 64);
+    add_rows("window", 1, 200, 512, 64);
+    add_rows("bf16", 1, 239, 385, 64);
 }
 
 static void add_large(const char *feature, int64_t batch, int64_t q_length, int64_t kv_length)
